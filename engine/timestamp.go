@@ -16,8 +16,35 @@ const dateTime = "0000-00-00T00:00:00"
 // digits; there is no hour 24 and no leap second. Its errors are [Permanent] and
 // name no field.
 func ParseTimestamp(text []byte) (Millis, error) {
-	if len(text) < len(dateTime) || !shaped(text[:len(dateTime)], dateTime) {
+	at, complete, ok := timestamp(text)
+	switch {
+	case !ok:
 		return 0, badTimestamp(text)
+	case !complete:
+		return 0, Refuse(ReasonTimestampNoOffset, "found %s without an offset, expected Z or +hh:mm at its end", Quoted(text))
+	}
+	return at, nil
+}
+
+// InstantOf is [ParseTimestamp] for texts of which many are no timestamps, and for dates:
+// 2026-02-10 is its midnight in UTC. It does not allocate.
+func InstantOf(text string) (at Millis, ok bool) {
+	var buffer [64]byte // more digits of a fraction than anyone writes
+	n := copy(buffer[:], text)
+	if n < len(text) {
+		return 0, false
+	}
+	if n == len("2026-02-10") {
+		n += copy(buffer[n:], "T00:00:00Z")
+	}
+	at, complete, ok := timestamp(buffer[:n])
+	return at, ok && complete
+}
+
+// timestamp reads a timestamp. It is complete with an offset.
+func timestamp(text []byte) (at Millis, complete, ok bool) {
+	if len(text) < len(dateTime) || !shaped(text[:len(dateTime)], dateTime) {
+		return 0, false, false
 	}
 	year, month, day := decimal(text[0:4]), decimal(text[5:7]), decimal(text[8:10])
 	hour, minute, second := decimal(text[11:13]), decimal(text[14:16]), decimal(text[17:19])
@@ -25,20 +52,14 @@ func ParseTimestamp(text []byte) (Millis, error) {
 	// time.Date carries what is out of range over into the next larger unit: a
 	// day that does not exist into another month.
 	if date.Month() != time.Month(month) || hour > 23 || minute > 59 || second > 59 {
-		return 0, badTimestamp(text)
+		return 0, false, false
 	}
 	millis, rest, ok := fraction(text[len(dateTime):])
-	if !ok {
-		return 0, badTimestamp(text)
-	}
-	if len(rest) == 0 {
-		return 0, Refuse(ReasonTimestampNoOffset, "found %s without an offset, expected Z or +hh:mm at its end", Quoted(text))
+	if !ok || len(rest) == 0 {
+		return 0, false, ok
 	}
 	minutes, ok := offset(rest)
-	if !ok {
-		return 0, badTimestamp(text)
-	}
-	return Millis((date.Unix()-int64(minutes)*60)*1000 + int64(millis)), nil
+	return Millis((date.Unix()-int64(minutes)*60)*1000 + int64(millis)), true, ok
 }
 
 // fraction reads the fraction of a second, if there is one, as milliseconds.

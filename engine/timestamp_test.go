@@ -106,6 +106,9 @@ func FuzzTimestamp(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := ParseTimestamp([]byte(text))
 		want, reason := referenceTimestamp(text)
+		if at, ok := InstantOf(text); len(text) > 10 && len(text) <= 64 && (ok != (err == nil) || ok && at != got) {
+			t.Fatalf("%q: as an instant %d, %t, as a timestamp %d, %v", text, at, ok, got, err)
+		}
 		if err == nil {
 			if reason != "" || got != want {
 				t.Fatalf("%q: got %d, want %d %s", text, got, want, reason)
@@ -116,4 +119,28 @@ func FuzzTimestamp(f *testing.F) {
 			t.Fatalf("%q: got %v (%s), want %d %q", text, err, ReasonOf(err), want, reason)
 		}
 	})
+}
+
+func TestInstants(t *testing.T) {
+	for text, want := range map[string]string{
+		"2026-12-24":                "2026-12-24T00:00:00Z",
+		"2026-12-24T10:00:00+01:00": "2026-12-24T09:00:00Z",
+		"2026-02-30":                "",
+		"2026-12-24T10:00:00":       "",
+		"2026-12-2":                 "",
+		"soon":                      "",
+		"":                          "",
+		"2026-12-24T10:00:00." + strings.Repeat("0", 60) + "Z": "",
+	} {
+		found := ""
+		if at, ok := InstantOf(text); ok {
+			found = at.Time().Format(time.RFC3339)
+		}
+		if found != want {
+			t.Errorf("%q: found %q, expected %q", text, found, want)
+		}
+		if n := testing.AllocsPerRun(10, func() { InstantOf(text) }); n != 0 {
+			t.Errorf("%q: it allocates %v times", text, n)
+		}
+	}
 }

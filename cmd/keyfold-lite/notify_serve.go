@@ -89,7 +89,7 @@ func (c *notifyServeCmd) Run(a *app) (err error) {
 // api returns the API, which decides in this process. links may be nil: then there are no
 // pages of users.
 func (n *notifyRuntime) api(links *link.Links) (*api.API, error) {
-	ports := api.Ports{Ledger: n.ledger, Decider: n.notifier, Reports: n.ledger, Sets: n.sets, Log: n.log, Ready: func(ctx context.Context) error {
+	ports := api.Ports{Ledger: n.ledger, Decider: n.notifier, Reports: n.ledger, Sets: n.sets, Canceller: n.notifier.Processor, Log: n.log, Ready: func(ctx context.Context) error {
 		if err := context.Cause(n.failed); err != nil {
 			return err
 		}

@@ -34,8 +34,9 @@ func (d *decision) run() Record {
 		d.postpone()
 	}
 	d.takesPlaces()
+	d.follow()
 	made := d.made
-	*d = decision{}
+	*d = decision{bounds: d.bounds[:0]}
 	decisions.Put(d)
 	return made
 }
@@ -59,6 +60,15 @@ type decision struct {
 	holds   holds
 	own     *Reservation // the event's; nil: none
 	slots   slots
+	bounds  []bound // limits that bound the event
+	sent    Sent    // what limits know of it
+	topic   *Topic  // nil: none
+	free    bool    // no preference of topics, mute, snooze or pause concerns the event
+	// Channels that the user allows: those that are open now, those that are held, and
+	// those that the user wants in digests beside or instead of them.
+	open, held, inDigest []Channel
+	onlyDigest           bool // the user wants it in digests alone
+	alike                bool // the same holds each channel
 	// waitsForSlot: a cap or a cooldown has moved its time.
 	waitsForSlot bool
 	collected    []string // reasons to wait, in the order of their stages
@@ -91,6 +101,14 @@ func (d *decision) begin(set *Set, prefs *Preferences, state *State, event *Noti
 	r.Facts.Horizon = set.Policy.Horizon()
 	r.Facts.Tzdata = quiet.Tzdata()
 	r.Facts.Taste = score
+	d.topic = set.Policy.TopicOf(event)
+	d.free = event.Type == Security || d.topic != nil && d.topic.Locked
+	if d.topic != nil {
+		r.Facts.Topic = d.topic.Name
+	}
+	if event.Follows != nil {
+		r.Facts.Root, r.Facts.Step, r.Facts.Reported = event.Follows.Root, event.Follows.Step, turn.Reported
+	}
 	d.set, d.policy, d.prefs, d.state, d.event = set, &set.Policy.Types[event.Type], &r.Facts.Preferences, state, event
 	d.turn, d.now, d.record = turn, r.DecidedAt, r
 	// A turn that comes again finds what its own record reserved: that is of the next turn.
@@ -124,7 +142,7 @@ func (d *decision) never(reason string, collected ...string) bool {
 
 // sends ends the decision. The reason that decides is the first.
 func (d *decision) sends(reason string, collected ...string) bool {
-	d.record.Outcome, d.record.Reasons, d.record.Channels = Now, append([]string{reason}, collected...), d.allowed
+	d.record.Outcome, d.record.Reasons, d.record.Channels = Now, append([]string{reason}, collected...), d.open
 	return true
 }
 
@@ -139,18 +157,48 @@ func (d *decision) over() bool {
 	return false
 }
 
-// unwanted is the stage of mutes and channels.
+// unwanted is the stage of mutes, pause and channels.
 func (d *decision) unwanted() bool {
 	if d.event.Type != Security && contains(d.prefs.Muted, d.event.Type) {
 		return d.never(ReasonMuted)
 	}
+	if !d.free {
+		switch {
+		case d.prefs.Paused:
+			return d.never(ReasonPaused)
+		case d.now < max(d.prefs.MutedUntil, d.chosen().MutedUntil):
+			return d.never(ReasonMuted)
+		}
+	}
 	return d.noneOf(d.event.Channels)
+}
+
+// chosen returns what the user has chosen of the event's topic.
+func (d *decision) chosen() (p TopicPreference) {
+	if d.topic != nil && !d.free {
+		p = d.prefs.Topics[d.topic.Name]
+	}
+	return p
+}
+
+// readBefore is the stage of the reports that end a follow-up.
+func (d *decision) readBefore() bool {
+	f := d.event.Follows
+	switch {
+	case f == nil || !f.Unless.ends(d.turn.Reported):
+		return false
+	case d.turn.Reported&wasRead != 0:
+		return d.never(ReasonRead)
+	default:
+		return d.never(ReasonDelivered)
+	}
 }
 
 // noneOf ends the decision where the user allows none of the channels, the event's or a
 // rule's. SECURITY keeps them all then.
 func (d *decision) noneOf(channels []Channel) bool {
-	if d.allowed = d.allow(channels); len(d.allowed) > 0 {
+	d.allow(channels)
+	if len(d.allowed) > 0 {
 		return false
 	}
 	if d.event.Type != Security {
@@ -160,25 +208,36 @@ func (d *decision) noneOf(channels []Channel) bool {
 	return false
 }
 
-// allow returns those of the channels that the user allows.
-func (d *decision) allow(channels []Channel) []Channel {
-	for i, c := range channels {
-		if d.allows(c) {
+// allow finds those of the channels that the user allows, and those that the user wants in
+// digests. Where all are these, they are allowed.
+func (d *decision) allow(channels []Channel) {
+	d.inDigest, d.onlyDigest = nil, false
+	if len(d.prefs.Channels) == 0 && (len(d.prefs.Topics) == 0 || d.topic == nil || d.free) {
+		d.allowed = channels
+		return
+	}
+	topic := d.chosen()
+	var on, digest, either []Channel
+	for _, c := range channels {
+		if len(d.prefs.Channels) > 0 && !contains(d.prefs.Channels, c) {
 			continue
 		}
-		allowed := append([]Channel(nil), channels[:i]...)
-		for _, c := range channels[i+1:] {
-			if d.allows(c) {
-				allowed = append(allowed, c)
-			}
+		switch topic.Channels[c] {
+		case ChoiceOff:
+			continue
+		case ChoiceDigest:
+			digest = append(digest, c)
+		default:
+			on = append(on, c)
 		}
-		return allowed
+		either = append(either, c)
 	}
-	return channels
-}
-
-func (d *decision) allows(c Channel) bool {
-	return len(d.prefs.Channels) == 0 || contains(d.prefs.Channels, c)
+	switch {
+	case d.item != nil || len(on) == 0:
+		d.allowed, d.onlyDigest = either, len(digest) > 0
+	default:
+		d.allowed, d.inDigest = on, digest
+	}
 }
 
 // contains is slices.Contains, for the short lists of a decision.
@@ -211,7 +270,7 @@ func (d *decision) repeatOf(m *Mark, reason string) bool {
 // and the same, or nearly the same; nil where there is none. The event's own mark is
 // not compared.
 func (d *decision) repeated(nearly bool) *Mark {
-	if d.policy.DuplicateWindow == 0 {
+	if d.policy.DuplicateWindow == 0 || d.event.Follows != nil {
 		return nil
 	}
 	after := d.now - d.policy.DuplicateWindow
@@ -244,7 +303,7 @@ func (d *decision) near(m *Mark) bool {
 func (d *decision) ruledOut() bool {
 	d.measure()
 	d.match()
-	if d.item != nil && !d.says(Never) {
+	if d.item != nil && !d.says(Never) || d.event.Follows != nil && d.says(Later) {
 		d.action = nil
 	}
 	if d.action == nil {
@@ -254,7 +313,7 @@ func (d *decision) ruledOut() bool {
 	if d.action.Outcome == Never {
 		return d.never(d.action.Reason)
 	}
-	return len(d.action.Channels) > 0 && d.noneOf(d.action.Channels)
+	return len(d.action.Channels) > 0 && d.event.Follows == nil && d.noneOf(d.action.Channels)
 }
 
 // maxNear bounds the rules that a record says nearly matched.
@@ -285,32 +344,48 @@ func (d *decision) ruled() bool {
 		d.hold()
 	}
 	switch {
+	case d.says(Now) && !d.holds.any():
+		d.record.Facts.Forced = true
+		if d.event.Follows != nil {
+			return false // its own reason stands for it
+		}
+		return d.sends(d.action.Reason)
+	case d.wait.outcome != 0:
+	case d.onlyDigest && d.turn.Number < MaxTurn && d.event.Follows == nil:
+		d.digests([]string{ReasonTopicDigest})
+		d.wait.digestKey = d.topic.Name
+	case d.turn.Takes != nil && d.turn.Takes.DueAt > d.now:
+		place := d.turn.Takes
+		d.record.Facts.Takes = place
+		d.wait = wait{Later, place.DueAt, []string{ReasonReplaces}, place.Slot, place.DigestKey}
+	case d.says(Later) && d.action.Strategy == LikelyHour && d.likelyHour() <= d.now:
+		// It does not wait.
 	case d.says(Later):
 		d.record.Facts.Strategy = d.action.Strategy
 		d.collect(true, d.action.Reason)
-	case d.says(Now) && !d.holds.any():
-		d.record.Facts.Forced = true
-		return d.sends(d.action.Reason)
 	}
 	return false
 }
 
-// capped, cools and rests are the stages of caps, cooldown and quiet hours.
+// capped, cools and rests are the stages of caps and limits, cooldown, and quiet hours.
 func (d *decision) capped() bool {
 	for i, held := range d.holds.caps {
 		d.collect(held, capReasons[i])
 	}
-	return false
+	return d.collect(d.holds.limit, ReasonLimit)
 }
 
 func (d *decision) cools() bool { return d.collect(d.holds.cooldown, ReasonCooldown) }
 
-func (d *decision) rests() bool { return d.collect(d.holds.quiet, ReasonQuietHours) }
+func (d *decision) rests() bool {
+	d.collect(d.holds.snooze, ReasonSnoozed)
+	return d.collect(d.holds.quiet, ReasonQuietHours)
+}
 
 // collect keeps the reason of what holds the event. It ends no decision.
 func (d *decision) collect(holds bool, reason string) bool {
 	if holds && d.collected == nil {
-		d.collected = make([]string, 0, 6)
+		d.collected = make([]string, 0, 8)
 	}
 	if holds {
 		d.collected = append(d.collected, reason)

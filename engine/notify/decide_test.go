@@ -260,7 +260,13 @@ func TestStages(t *testing.T) {
 			}
 		})
 	}
-	met[ReasonDigested] = true // TestDigest
+	for _, tc := range wishStages {
+		for _, reason := range tc.reasons {
+			met[reason] = true
+		}
+	}
+	met[ReasonDigested] = true                             // TestDigest
+	met[ReasonCancelled], met[ReasonReplaced] = true, true // TestEnd
 	for _, reason := range Reasons {
 		if !met[reason] {
 			t.Errorf("no test of %s", reason)

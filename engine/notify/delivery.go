@@ -51,6 +51,41 @@ type Delivery struct {
 	Channel Channel       // that the sender used; 0: unknown
 	At      engine.Millis // when the status was reached, by the sender's clock; 0: unknown
 	Error   string        // of DELIVERY_FAILED
+	// When the user first opened, clicked or dismissed it; 0: not reported.
+	Opened, Clicked, Dismissed engine.Millis
+}
+
+// Reported returns what was reported.
+func (d *Delivery) Reported() (r Reported) {
+	for _, what := range []struct {
+		bit Reported
+		is  bool
+	}{
+		{WasDelivered, d.Status == Delivered}, {WasOpened, d.Opened != 0}, {WasClicked, d.Clicked != 0}, {WasDismissed, d.Dismissed != 0},
+	} {
+		if what.is {
+			r |= what.bit
+		}
+	}
+	return r
+}
+
+// Take takes in what a report says of a delivery. The order and the number of reports do
+// not matter. It reports whether anything has changed.
+func (d *Delivery) Take(r *Report) (changed bool) {
+	before := *d
+	said := r.Delivery()
+	if said.Follows(*d) {
+		said.Opened, said.Clicked, said.Dismissed = d.Opened, d.Clicked, d.Dismissed
+		*d = said
+	}
+	if d.Status == Delivered {
+		first := map[Reported]*engine.Millis{WasOpened: &d.Opened, WasClicked: &d.Clicked, WasDismissed: &d.Dismissed}[r.Read]
+		if first != nil && (*first == 0 || r.At < *first) {
+			*first = r.At
+		}
+	}
+	return *d != before
 }
 
 // Follows reports whether a delivery replaces an earlier known one of the same
@@ -70,10 +105,13 @@ func (d Delivery) Follows(known Delivery) bool {
 }
 
 type deliveryJSON struct {
-	Status  Status  `json:"status"`
-	Channel Channel `json:"channel,omitzero"`
-	At      instant `json:"at,omitzero"`
-	Error   string  `json:"error,omitzero"`
+	Status    Status  `json:"status"`
+	Channel   Channel `json:"channel,omitzero"`
+	At        instant `json:"at,omitzero"`
+	Error     string  `json:"error,omitzero"`
+	Opened    instant `json:"opened_at,omitzero"`
+	Clicked   instant `json:"clicked_at,omitzero"`
+	Dismissed instant `json:"dismissed_at,omitzero"`
 }
 
 // MarshalJSON returns {"status":"DELIVERED","channel":"push","at":"...","error":"..."}
@@ -82,7 +120,7 @@ func (d Delivery) MarshalJSON() ([]byte, error) {
 	if d.Status == 0 {
 		return []byte("null"), nil
 	}
-	return json.Marshal(deliveryJSON{d.Status, d.Channel, instant(d.At), d.Error})
+	return json.Marshal(deliveryJSON{d.Status, d.Channel, instant(d.At), d.Error, instant(d.Opened), instant(d.Clicked), instant(d.Dismissed)})
 }
 
 // UnmarshalJSON reads what MarshalJSON has written.
@@ -91,6 +129,9 @@ func (d *Delivery) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &form); err != nil {
 		return err
 	}
-	*d = Delivery{form.Status, form.Channel, engine.Millis(form.At), form.Error}
+	*d = Delivery{
+		form.Status, form.Channel, engine.Millis(form.At), form.Error,
+		engine.Millis(form.Opened), engine.Millis(form.Clicked), engine.Millis(form.Dismissed),
+	}
 	return nil
 }

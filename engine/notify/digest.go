@@ -100,8 +100,11 @@ func decideItem(set *Set, prefs *Preferences, state *State, item *Due, score Sco
 
 // digested sends an item of a digest, or postpones it to the end of the quiet hours.
 func (d *decision) digested() bool {
-	end := d.record.Facts.QuietEnd
-	if !d.policy.Quiet || end == 0 {
+	d.holds.quietApplies = d.policy.Quiet
+	d.alike = d.allAlike()
+	end := d.anyHushed(d.now)
+	if end <= d.now {
+		d.open, _ = d.openChannels(func(c Channel) bool { return d.hushed(c, d.now) <= d.now })
 		return d.sends(ReasonDigested)
 	}
 	d.wait = wait{Postponed, end, []string{ReasonDigested}, end, d.item.DigestKey}

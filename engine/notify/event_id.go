@@ -30,6 +30,9 @@ func (p *parser) makeID(n *Notification) uuid.UUID {
 	b = binary.AppendVarint(b, int64(n.ExpiresAt))
 	b = appendText(b, n.DedupeKey)
 	b = appendText(b, canonical(p.fields[fieldMetadata]))
+	if n.Replaces.Any() { // events without it keep the ids that they had before there was such a field
+		b = appendText(b, string(p.fields[fieldReplaces].Unquoted()))
+	}
 	sum := sha256.Sum256(b)
 	id := uuid.UUID(sum[:16])
 	id[6] = id[6]&0x0f | 0x80

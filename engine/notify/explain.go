@@ -125,21 +125,70 @@ func (e *explanation) over() {
 		e.say("It expired at %s, before it could be decided.", e.clock(e.event.ExpiresAt))
 	case e.because(ReasonExpired):
 		e.say("It expired before it could be decided.")
+	case e.because(ReasonCancelled):
+		e.say("The service that sent it has cancelled it.")
+	case e.because(ReasonReplaced):
+		e.say("Event %s has taken its place.", e.record.DuplicateOf)
 	case e.purpose == forStage && e.event != nil && e.event.ExpiresAt != 0:
 		e.say("It expires at %s.", e.clock(e.event.ExpiresAt))
 	}
 }
 
 func (e *explanation) unwanted() {
-	channels := e.record.Facts.Preferences.Channels
+	p, topic := &e.record.Facts.Preferences, e.record.Facts.Topic
 	switch {
-	case e.because(ReasonMuted):
+	case e.because(ReasonPaused):
+		e.say("The user has paused all notifications.")
+	case e.because(ReasonMuted) && slices.Contains(p.Muted, e.record.Type):
 		e.say("The user has muted notifications of the type %s.", e.record.Type)
+	case e.because(ReasonMuted) && p.MutedUntil > e.record.DecidedAt:
+		e.say("The user has muted all notifications until %s.", e.clock(p.MutedUntil))
+	case e.because(ReasonMuted):
+		e.say("The user has muted the topic %q until %s.", topic, e.clock(p.Topics[topic].MutedUntil))
 	case e.because(ReasonNoChannel) && e.last != stageRules:
-		e.say("The user allows %s only, and the event names none of these.", list(channels))
-	case e.purpose == forStage && len(channels) > 0:
-		e.say("The user allows %s.", list(channels))
+		e.say("The user allows %s, and the event names none of these.", e.wanted())
+	case e.purpose == forStage && (len(p.Channels) > 0 || p.Topics[topic] != TopicPreference{}):
+		e.say("The user allows %s.", e.wanted())
 	}
+}
+
+// wanted tells which channels the user allows, with those of the event's topic.
+func (e *explanation) wanted() string {
+	p, topic := &e.record.Facts.Preferences, e.record.Facts.Topic
+	all := list(Channels)
+	if len(p.Channels) > 0 {
+		all = list(p.Channels) + " only"
+	}
+	for _, c := range Channels {
+		if choice := p.Topics[topic].Channels[c]; choice != 0 {
+			all += fmt.Sprintf(", and of %q has %s %s", topic, c, choice)
+		}
+	}
+	return all
+}
+
+// readBefore tells of a follow-up, and of what was reported before it.
+func (e *explanation) readBefore() {
+	f := &e.record.Facts
+	if f.Step == 0 {
+		return
+	}
+	e.say("It follows event %s on %s.", f.Root, e.channelsOfEvent())
+	switch {
+	case e.because(ReasonRead):
+		e.say("The user has opened, clicked or dismissed that one already.")
+	case e.because(ReasonDelivered):
+		e.say("That one was delivered already.")
+	case e.purpose == forStage && f.Reported == 0:
+		e.say("Nothing was reported of that one.")
+	}
+}
+
+func (e *explanation) channelsOfEvent() string {
+	if e.event == nil {
+		return "other channels"
+	}
+	return list(e.event.Channels)
 }
 
 func (e *explanation) repeats() {
@@ -166,7 +215,7 @@ func (e *explanation) rules() {
 	case r.RuleID == uuid.Nil:
 		e.say("No rule of the set %s decides it.", r.RuleVersion)
 	case e.last == stageRules && e.because(ReasonNoChannel):
-		e.say("The user allows %s only, and the rule %q names none of these.", list(r.Facts.Preferences.Channels), r.Facts.RuleName)
+		e.say("The user allows %s, and the rule %q names none of these.", e.wanted(), r.Facts.RuleName)
 	case e.last == stageRules:
 		e.say("The rule %q says that it is never sent (%s).", r.Facts.RuleName, strings.Join(r.Reasons, ", "))
 	}
@@ -182,6 +231,10 @@ func (e *explanation) rules() {
 func (e *explanation) rule() {
 	r := e.record
 	switch {
+	case e.because(ReasonTopicDigest):
+		e.say("The user wants the topic %q in digests.", r.Facts.Topic)
+	case e.because(ReasonReplaces):
+		e.say("It has the place of one that it replaces: %s.", e.clock(r.Facts.Takes.DueAt))
 	case r.RuleID == uuid.Nil:
 	case r.Facts.Forced:
 		e.say("The rule %q sends it at once: no limit and no quiet hours that it heeds hold it.", r.Facts.RuleName)
@@ -197,6 +250,7 @@ func (e *explanation) rule() {
 // strategies are the strategies in words.
 var strategies = [strategyCount]string{
 	"", "15 minutes", "the next full hour", "the next morning", "the end of the quiet hours", "the next digest",
+	"the hour at which the user is likely to open it",
 }
 
 var windowNames = [len(Windows)]string{"5 min", "1 h", "24 h"}
@@ -211,6 +265,24 @@ func (e *explanation) caps() {
 		default:
 			e.say("%s: %d of %d sent%s, a slot frees at %s%s.", name, f.Counts[i], f.Caps[i], e.waiting(), e.clock(f.Frees[i]), e.unless(capReasons[i]))
 		}
+	}
+	for i := range f.Limits {
+		e.limitOf(&f.Limits[i])
+	}
+}
+
+// limitOf tells what was seen of a limit.
+func (e *explanation) limitOf(l *LimitFact) {
+	held, of := e.held(l.Frees, ReasonLimit), ""
+	if len(l.Channels) > 0 {
+		of = " of " + list(l.Channels)
+	}
+	switch {
+	case held != StageHolds && e.purpose == forNotNow:
+	case held == StagePassed:
+		e.say("The limit %q%s: %d of %d sent.", l.Name, of, l.Count, l.Most)
+	default:
+		e.say("The limit %q%s: %d of %d sent%s, a slot frees at %s%s.", l.Name, of, l.Count, l.Most, e.waiting(), e.clock(l.Frees), e.unless(ReasonLimit))
 	}
 }
 
@@ -238,8 +310,19 @@ func (e *explanation) paused() string {
 }
 
 func (e *explanation) quiet() {
+	if until := e.record.Facts.SnoozedTo; until != 0 {
+		e.say("The user wants nothing before %s%s.", e.clock(until), e.unless(ReasonSnoozed))
+	}
+	defer e.heldChannels()
 	if end := e.record.Facts.QuietEnd; end != 0 {
 		e.say("The user's quiet hours end at %s%s.", e.clock(end), e.unless(ReasonQuietHours))
+	}
+}
+
+// heldChannels tells that some channels are held, and others are not.
+func (e *explanation) heldChannels() {
+	if held := e.record.Facts.Held; len(held) > 0 && e.purpose != forNotNow && e.record.Outcome == Now {
+		e.say("That holds %s, not the other channels.", list(held))
 	}
 }
 
@@ -254,6 +337,12 @@ func (e *explanation) unless(reason string) string {
 }
 
 func (e *explanation) score() {
+	switch {
+	case e.because(ReasonEscalated):
+		e.say("It is the next step of the rule's chain of channels.")
+	case e.because(ReasonOtherChannel):
+		e.say("It goes on by the channels that were held before.")
+	}
 	if !e.record.Scored {
 		return
 	}
@@ -264,8 +353,12 @@ func (e *explanation) score() {
 	} else if why := e.record.Facts.Taste.Skip.text(); why != "" {
 		taste = fmt.Sprintf(" (without the user's taste: %s)", why)
 	}
-	e.say("Nothing holds it, so its score decides: %.2f of 1, from its type %.2f, the sender's hint %.2f%s, its freshness %.2f and how little was sent lately %.2f.",
-		e.record.Score, x.Base, x.Hint, taste, x.Recency, x.Calm)
+	habit := ""
+	if h := e.record.Facts.Taste.Habit; x.Response > 0 && h != nil {
+		habit = fmt.Sprintf(", how the user responds to the type %.2f (opened %.1f of %.1f)", x.Response, h.Opened, h.Delivered)
+	}
+	e.say("Nothing holds it, so its score decides: %.2f of 1, from its type %.2f, the sender's hint %.2f%s%s, its freshness %.2f and how little was sent lately %.2f.",
+		e.record.Score, x.Base, x.Hint, taste, habit, x.Recency, x.Calm)
 	switch {
 	case e.because(ReasonScoreHigh):
 		e.say("That is enough to send it at once.")
@@ -293,6 +386,8 @@ func (e *explanation) outcome() {
 	case r.Outcome == Later:
 		e.say("It waits until %s (%s)%s and is then decided again (decision %d of at most %d).",
 			e.clock(r.DeferUntil), strings.Join(r.Reasons, ", "), e.moved(), r.Turn+2, MaxTurn+1)
+	case e.because(ReasonSnoozed):
+		e.say("It waits until %s.", e.clock(r.DeferUntil))
 	case !e.because(ReasonQuietHours) && !e.because(ReasonDigested):
 		e.say("It waits for its slot at %s.", e.clock(r.DeferUntil))
 	default:
@@ -305,15 +400,22 @@ func (e *explanation) slots() {
 	if e.record.Facts.Reserved {
 		e.say("A slot is kept for it at that time.")
 	}
+	for i := range e.record.Facts.FollowUps {
+		f := &e.record.Facts.FollowUps[i]
+		e.say("By %s it is decided at %s, as event %s%s.", list(f.Channels), e.clock(f.At), f.EventID, untils[f.Unless])
+	}
 	if n := len(e.record.Facts.Moved); n > 0 {
 		e.say("It takes a place that was kept for others, which are less urgent: %d of them wait longer.", n)
 	}
 }
 
+// untils are the ends of chains in words.
+var untils = [unlessCount]string{UnlessRead: ", unless it was read until then", UnlessDelivered: ", unless it was delivered until then"}
+
 // moved tells why a deferral ends later than all that was seen to hold the event.
 func (e *explanation) moved() string {
 	f := &e.record.Facts
-	if e.record.DeferUntil <= max(f.RuleUntil, f.Frees[0], f.Frees[1], f.Frees[2], f.CooldownEnd, f.QuietEnd) {
+	if e.record.DeferUntil <= max(f.RuleUntil, f.Frees[0], f.Frees[1], f.Frees[2], f.CooldownEnd, f.QuietEnd, f.SnoozedTo) {
 		return ""
 	}
 	return ", with slots that are kept for others, quiet hours that begin until then and up to 10 minutes that spread what waits for a morning,"

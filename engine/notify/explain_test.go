@@ -150,37 +150,37 @@ func TestStagesAreExplained(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(s *scene)
-		want   [12]StageResult
+		want   [13]StageResult
 		notNow int // sentences
 	}{
-		{"sent", func(*scene) {}, [12]StageResult{passed, passed, passed, passed, passed, passed, passed, passed, passed, ends, not, not}, 0},
-		{"expired", func(s *scene) { s.event.ExpiresAt = s.now - minute }, [12]StageResult{ends, not, not, not, not, not, not, not, not, not, not, not}, 2},
-		{"muted", func(s *scene) { s.prefs.Muted = []EventType{Update} }, [12]StageResult{passed, ends, not, not, not, not, not, not, not, not, not, not}, 2},
+		{"sent", func(*scene) {}, [13]StageResult{passed, passed, passed, passed, passed, passed, passed, passed, passed, passed, ends, not, not}, 0},
+		{"expired", func(s *scene) { s.event.ExpiresAt = s.now - minute }, [13]StageResult{ends, not, not, not, not, not, not, not, not, not, not, not, not}, 2},
+		{"muted", func(s *scene) { s.prefs.Muted = []EventType{Update} }, [13]StageResult{passed, ends, not, not, not, not, not, not, not, not, not, not, not}, 2},
 		{
 			"a rule says never", func(s *scene) { s.set.Rules = always(Action{Name: "No", Outcome: Never, Reason: "NO"}) },
-			[12]StageResult{passed, passed, passed, passed, ends, not, not, not, not, not, not, not},
+			[13]StageResult{passed, passed, passed, passed, passed, ends, not, not, not, not, not, not, not},
 			2,
 		},
 		{"forced past a cap", func(s *scene) {
 			held(s)
 			s.set.Rules = always(Action{Name: "Yes", Outcome: Now, Reason: "YES", Bypass: Forced})
-		}, [12]StageResult{passed, passed, passed, passed, passed, ends, skipped, not, not, not, not, not}, 0},
-		{"held", held, [12]StageResult{passed, passed, passed, passed, passed, passed, holds, passed, passed, not, passed, passed}, 2},
+		}, [13]StageResult{passed, passed, passed, passed, passed, passed, ends, skipped, not, not, not, not, not}, 0},
+		{"held", held, [13]StageResult{passed, passed, passed, passed, passed, passed, passed, holds, passed, passed, not, passed, passed}, 2},
 		{"held by a rule and a cap", func(s *scene) {
 			held(s)
 			s.set.Rules = always(Action{Name: "Wait", Outcome: Later, Reason: "WAIT", Strategy: NextHour})
-		}, [12]StageResult{passed, passed, passed, passed, passed, holds, holds, passed, passed, not, passed, passed}, 3},
+		}, [13]StageResult{passed, passed, passed, passed, passed, passed, holds, holds, passed, passed, not, passed, passed}, 3},
 		{"expires first", func(s *scene) {
 			held(s)
 			s.event.ExpiresAt = s.now + minute
-		}, [12]StageResult{passed, passed, passed, passed, passed, passed, holds, passed, passed, not, passed, ends}, 2},
+		}, [13]StageResult{passed, passed, passed, passed, passed, passed, passed, holds, passed, passed, not, passed, ends}, 2},
 		{"the slot of a digest comes after its expiry", func(s *scene) {
 			s.event.Type, s.event.Hint, s.event.ExpiresAt = Promo, Low, s.now+minute
-		}, [12]StageResult{passed, passed, passed, passed, passed, passed, passed, passed, passed, holds, passed, ends}, 2},
+		}, [13]StageResult{passed, passed, passed, passed, passed, passed, passed, passed, passed, passed, holds, passed, ends}, 2},
 		{"the limit", func(s *scene) {
 			held(s)
 			s.turn.Number = MaxTurn
-		}, [12]StageResult{passed, passed, passed, passed, passed, passed, holds, passed, passed, not, ends, not}, 2},
+		}, [13]StageResult{passed, passed, passed, passed, passed, passed, passed, holds, passed, passed, not, ends, not}, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScene()
@@ -217,13 +217,13 @@ func TestEachStageTellsWhatItSaw(t *testing.T) {
 	}{
 		{1, func(s *scene) { s.event.ExpiresAt = s.now }},
 		{2, func(s *scene) { s.prefs.Muted = []EventType{Update} }},
-		{3, func(s *scene) { s.marked(Update, s.event.Title, "", -1) }},
-		{4, func(s *scene) {
+		{4, func(s *scene) { s.marked(Update, s.event.Title, "", -1) }},
+		{5, func(s *scene) {
 			s.event.Type, s.event.Title = Promo, promoText
 			s.marked(Promo, nearText, "", -1)
 		}},
-		{5, func(s *scene) { s.set.Rules = always(Action{Name: "No", Outcome: Never, Reason: "NO"}) }},
-		{6, func(s *scene) { s.set.Rules = always(Action{Name: "Yes", Outcome: Now, Reason: "YES", Bypass: Forced}) }},
+		{6, func(s *scene) { s.set.Rules = always(Action{Name: "No", Outcome: Never, Reason: "NO"}) }},
+		{7, func(s *scene) { s.set.Rules = always(Action{Name: "Yes", Outcome: Now, Reason: "YES", Bypass: Forced}) }},
 	} {
 		s := newScene()
 		tc.change(s)
@@ -241,7 +241,7 @@ func TestNearRulesAreRecorded(t *testing.T) {
 	s := newScene()
 	s.set.Rules = nearRules{rulesFunc(func(*Input, []uuid.UUID) *Action { return nil })}
 	told := Explain(&Decided{Record: s.decide(), Event: s.event})
-	if saw := told.Stages[4].Saw; len(saw) != 4 || saw[1] != "A rule nearly matched: one: asks for local_hour gte 20, found 13." {
+	if saw := told.Stages[5].Saw; len(saw) != 4 || saw[1] != "A rule nearly matched: one: asks for local_hour gte 20, found 13." {
 		t.Errorf("%q", saw)
 	}
 }

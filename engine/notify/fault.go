@@ -21,6 +21,8 @@ const (
 	FaultMetadataTooDeep  = "metadata_too_deep"
 	FaultAmbiguousPath    = "ambiguous_path"      // two values of the metadata under one path
 	FaultNumberOutOfRange = "number_out_of_range" // a number that SQL's jsonb does not take
+	FaultBadReplaces      = "bad_replaces"        // neither a UUID nor "dedupe_key" with a dedupe_key
+	FaultReserved         = "reserved_field"      // a field that only keyfold sets
 )
 
 // Reasons of faults that only [ParseReport] finds.

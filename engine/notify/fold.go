@@ -32,34 +32,41 @@ func (s *State) Fold(r *Record) {
 // count counts a NOW, and a digest once, whatever the number of its items.
 func (s *State) count(r *Record) {
 	sent := r.Facts.Sent
-	sent.At, sent.Type, sent.Channels, sent.Follow = r.DecidedAt, r.Type, SetOf(r.Channels), r.Facts.Step > 0
-	sent.Source = SourceHash(r.Source)
+	sent.At, sent.Type, sent.Channels, sent.Source, sent.Follow = r.DecidedAt, r.Type, SetOf(r.Channels), SourceHash(r.Source), r.Facts.Step > 0
 	sent.Item = r.DigestID != uuid.Nil && r.DigestID == s.LastDigest
 	if r.DigestID != uuid.Nil {
 		s.LastDigest = r.DigestID
 	}
-	if !sent.Item && !sent.Follow {
-		s.Sends = append(s.Sends, r.DecidedAt)
+	known, counted := sent.Item && s.lastMessage(func(one *Sent) bool { return *one == sent || !one.Item && sent.is(one) }), false
+	if sent.Item {
+		counted = s.lastMessage(func(one *Sent) bool { return !one.Follow })
 	}
 	if !sent.Follow {
 		s.LastSend[r.Type] = r.DecidedAt
+		if !counted {
+			s.Sends = append(s.Sends, r.DecidedAt)
+		}
 	}
-	if !sent.Item || !s.lastMessageHas(&sent) {
+	if !known {
 		s.Sent = append(s.Sent, sent)
 	}
 }
 
-// lastMessageHas reports whether an entry of the newest message says the same.
-func (s *State) lastMessageHas(sent *Sent) bool {
+// is reports whether an item says the same as the first entry of its message.
+func (s *Sent) is(first *Sent) bool {
+	one := *first
+	one.Item = true
+	return one == *s
+}
+
+// lastMessage reports whether an entry of the newest message is so.
+func (s *State) lastMessage(is func(*Sent) bool) bool {
 	for i := len(s.Sent) - 1; i >= 0; i-- {
-		same := s.Sent[i]
-		first := !same.Item
-		same.Item = true
-		if same == *sent {
+		if is(&s.Sent[i]) {
 			return true
 		}
-		if first {
-			return false
+		if !s.Sent[i].Item {
+			break
 		}
 	}
 	return false

@@ -1,6 +1,8 @@
 package notify
 
 import (
+	"encoding/json"
+	"fmt"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -12,19 +14,69 @@ import (
 // before on other channels. It has an event_id of its own ([FollowID]) and is decided by
 // itself.
 type Follows struct {
-	Root uuid.UUID
-	Step int // from 1 on
+	Root uuid.UUID `json:"root"`
+	Step int       `json:"step"` // from 1 on
 	// Unless is what ends it where the root or an earlier step has been reported so.
-	Unless Unless
-	Reason string       // of its NOW
-	Then   []Escalation // steps that follow it
+	Unless Unless       `json:"unless"`
+	Reason string       `json:"reason"`         // of its NOW
+	Then   []Escalation `json:"then,omitempty"` // steps that follow it
+}
+
+// Before returns the event_ids whose reports can end the follow-up: the root's, and those of
+// the chain's earlier steps.
+func (f *Follows) Before() []uuid.UUID {
+	ids := []uuid.UUID{f.Root}
+	for step := 1; step < min(f.Step, digestStep); step++ {
+		ids = append(ids, FollowID(f.Root, step))
+	}
+	return ids
+}
+
+// FollowIDs returns the event_ids that follow-ups of an event can have.
+func FollowIDs(root uuid.UUID) (ids []uuid.UUID) {
+	for step := 1; step <= digestStep; step++ {
+		ids = append(ids, FollowID(root, step))
+	}
+	return ids
+}
+
+// FollowUp returns the deferral of a follow-up of an event.
+func (n *Notification) FollowUp(f *FollowUp) (Due, error) {
+	child := *n
+	root := n.ID
+	if n.Follows != nil {
+		root = n.Follows.Root
+	}
+	child.ID, child.Channels, child.Replaces = f.EventID, f.Channels, Replaces{}
+	child.Follows = &Follows{Root: root, Step: f.Step, Unless: f.Unless, Reason: f.Reason, Then: f.Then}
+	raw := map[string]json.RawMessage{}
+	if err := json.Unmarshal(n.Body, &raw); err != nil {
+		return Due{}, fmt.Errorf("event %s: its text is no JSON object: %w", n.ID, err)
+	}
+	delete(raw, fieldReplaces.String())
+	for name, value := range map[string]any{
+		fieldEventID.String(): child.ID, fieldChannel.String(): child.Channels, fieldFollows.String(): child.Follows,
+	} {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return Due{}, err
+		}
+		raw[name] = text
+	}
+	var err error
+	child.Body, err = json.Marshal(raw)
+	due := Due{Event: &child, DueAt: f.At, DigestKey: f.Digest}
+	if f.Digest != "" {
+		due.Slot = f.At
+	}
+	return due, err
 }
 
 // Escalation is a step of a rule's chain of channels.
 type Escalation struct {
-	After    engine.Millis // the NOW before it
-	Channels []Channel
-	Unless   Unless
+	After    engine.Millis `json:"after_ms"` // the NOW before it
+	Channels []Channel     `json:"channels"`
+	Unless   Unless        `json:"unless"`
 }
 
 // Unless is what ends a chain of channels.
@@ -69,4 +121,67 @@ const (
 // ends reports whether what was reported ends a chain.
 func (u Unless) ends(r Reported) bool {
 	return u == UnlessRead && r&wasRead != 0 || u == UnlessDelivered && r != 0
+}
+
+// digestStep is the step of the follow-up that a user's digest has.
+const digestStep = MaxSteps + 1
+
+// follow makes the follow-ups of a NOW: the next step of the chain of channels, and the
+// channels that the user wants in a digest. Where a step has no channel left, the next one
+// follows all the same.
+func (d *decision) follow() {
+	r := d.record
+	if r.Outcome != Now && (d.event.Follows == nil || r.Outcome != Never || r.Reasons[0] != ReasonNoChannel) {
+		return
+	}
+	if d.item != nil {
+		return
+	}
+	d.addFollowUp(d.nextStep())
+	if len(d.inDigest) > 0 && r.Outcome == Now && d.event.Follows == nil {
+		d.addFollowUp(FollowUp{
+			Step: digestStep, Channels: d.inDigest, At: d.anyHushed(d.nextDigest()), Unless: UnlessNever, Reason: ReasonDigested, Digest: d.topic.Name,
+		})
+	}
+}
+
+// nextStep returns the next step of the chain of channels; without channels: there is none.
+func (d *decision) nextStep() (f FollowUp) {
+	then, root := []Escalation(nil), d.event.Follows == nil
+	switch {
+	case !root:
+		f.Step, then = d.event.Follows.Step, d.event.Follows.Then
+	case d.action != nil:
+		then = d.action.Escalate
+	}
+	f.Step++
+	switch {
+	case f.Step > MaxSteps:
+		return FollowUp{}
+	case len(then) > 0:
+		f.Channels, f.At, f.Unless = then[0].Channels, d.now+then[0].After, then[0].Unless
+		if f.Reason = ReasonEscalated; len(then) > 1 {
+			f.Then = then[1:]
+		}
+	case d.policy.OthersLater && len(d.held) > 0 && d.record.Outcome == Now:
+		f.Channels, f.Unless, f.Reason = d.held, UnlessRead, ReasonOtherChannel
+		for i, c := range d.held {
+			if free, _ := d.channelFree(c, d.now); i == 0 || free < f.At {
+				f.At = free
+			}
+		}
+	}
+	return f
+}
+
+func (d *decision) addFollowUp(f FollowUp) {
+	if len(f.Channels) == 0 || d.event.ExpiresAt != 0 && f.At >= d.event.ExpiresAt {
+		return
+	}
+	root := d.event.ID
+	if d.event.Follows != nil {
+		root = d.event.Follows.Root
+	}
+	f.EventID = FollowID(root, f.Step)
+	d.record.Facts.FollowUps = append(d.record.Facts.FollowUps, f)
 }

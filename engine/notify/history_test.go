@@ -73,7 +73,54 @@ func drawSet(t *rapid.T) *Set {
 	set.Policy.Score.Now = rapid.SampledFrom([]float64{0, .5, .7}).Draw(t, "threshold")
 	set.Policy.Score.Taste = rapid.Bool().Draw(t, "taste takes part")
 	set.Policy.Score.Later = rapid.SampledFrom([]float64{.3, .5}).Draw(t, "later threshold")
+	if rapid.Bool().Draw(t, "wishes") {
+		drawWishes(t, set)
+	}
 	return set
+}
+
+// drawWishes draws limits, channels that are awake, topics and chains of channels.
+func drawWishes(t *rapid.T, set *Set) {
+	p := &set.Policy
+	for n := range rapid.IntRange(0, 3).Draw(t, "limits") {
+		p.Limits = append(p.Limits, Limit{
+			Name: fmt.Sprint("limit ", n), Most: rapid.IntRange(1, 3).Draw(t, "most"),
+			Within: rapid.SampledFrom([]engine.Millis{minute, hour, day, 2 * day}).Draw(t, "within"),
+			Of: Selector{
+				Types:    rapid.SampledFrom([][]EventType{nil, {Promo}, {Update, Message}, {Security}}).Draw(t, "types"),
+				Sources:  rapid.SampledFrom([][]string{nil, {"s"}, {"r", "q"}}).Draw(t, "sources"),
+				Channels: rapid.SampledFrom([][]Channel{nil, nil, {Push}, {Email, InApp}}).Draw(t, "of channels"),
+			},
+			Key: rapid.SampledFrom([][]string{nil, nil, {"metadata.order_id"}}).Draw(t, "key"),
+		})
+	}
+	p.Prepare()
+	p.Awake = rapid.SampledFrom([]ChannelSet{0, SetOf([]Channel{InApp}), SetOf([]Channel{InApp, Email})}).Draw(t, "awake")
+	p.Topics = rapid.SampledFrom([][]Topic{nil, {{Name: "s", Of: Selector{Types: []EventType{Security, System}}, Locked: true}, {Name: "t"}}}).Draw(t, "topics")
+	for _, eventType := range EventTypes {
+		p.Types[eventType].OthersLater = rapid.Bool().Draw(t, "others later")
+		p.Types[eventType].CappedToDigest = rapid.IntRange(0, 3).Draw(t, "capped to digest") == 0
+	}
+	rules := set.Rules.(ruleList)
+	for i := range rules {
+		if a := &rules[i].action; a.Outcome != Never && rapid.Bool().Draw(t, "escalates") {
+			a.Escalate = []Escalation{
+				{After: minute, Channels: []Channel{Email}, Unless: UnlessDelivered}, {After: hour, Channels: []Channel{SMS}, Unless: UnlessRead},
+			}
+		}
+	}
+}
+
+// drawTopics draws what users wish of topics, mutes, snooze and digests.
+func drawTopics(t *rapid.T, p *Preferences) {
+	p.Paused = rapid.IntRange(0, 9).Draw(t, "paused") == 0
+	p.MutedUntil = rapid.SampledFrom([]engine.Millis{0, 0, testNow + 10*hour}).Draw(t, "muted until")
+	p.SnoozedUntil = rapid.SampledFrom([]engine.Millis{0, 0, testNow + 12*hour}).Draw(t, "snoozed until")
+	p.Digests = rapid.SampledFrom([][]quiet.Clock{nil, {20 * 60}}).Draw(t, "digests")
+	choice := func() Choice { return Choice(rapid.IntRange(0, choiceCount-1).Draw(t, "choice")) }
+	if rapid.Bool().Draw(t, "has topics") {
+		p.Topics = map[string]TopicPreference{"t": {Channels: [channelCount]Choice{Push: choice(), Email: choice(), InApp: choice()}}}
+	}
 }
 
 func drawPreferences(t *rapid.T) Preferences {
@@ -84,13 +131,17 @@ func drawPreferences(t *rapid.T) Preferences {
 	p.Muted = rapid.SampledFrom([][]EventType{nil, nil, {Promo}}).Draw(t, "muted")
 	p.Channels = rapid.SampledFrom([][]Channel{nil, nil, {Push}}).Draw(t, "channels")
 	p.Caps[1] = rapid.IntRange(0, 2).Draw(t, "own cap")
+	if rapid.Bool().Draw(t, "wishes") {
+		drawTopics(t, &p)
+	}
 	return p
 }
 
 // drawEvent draws the event of a number.
 func drawEvent(t *rapid.T, n int, now engine.Millis) *Notification {
 	e := &Notification{
-		ID: idOf(n), UserID: "u", Type: rapid.SampledFrom(EventTypes).Draw(t, "type"), Source: "s",
+		ID: idOf(n), UserID: "u", Type: rapid.SampledFrom(EventTypes).Draw(t, "type"), Source: rapid.SampledFrom([]string{"s", "r"}).Draw(t, "source"),
+		Metadata: rapid.SampledFrom([]Metadata{nil, order("1"), order("2")}).Draw(t, "order"), Body: []byte("{}"),
 		Title: fmt.Sprint("Order ", rapid.IntRange(1, 12).Draw(t, "title"), " of the many orders that you have made with us this year is",
 			rapid.SampledFrom([]string{"", "", " now"}).Draw(t, "word"), " shipped and on its way to your home in the town, together with all the gifts"),
 		Hint:      Hint(rapid.IntRange(0, hintCount-1).Draw(t, "hint")),
@@ -115,7 +166,8 @@ type history struct {
 	records  []Record
 	perEvent map[uuid.UUID][]Record
 
-	scored, moved int // decisions by score, and those of them that another taste changes
+	reported      Reported // of all events
+	scored, moved int      // decisions by score, and those of them that another taste changes
 }
 
 // decideDue decides all deferrals that are due until an instant.
@@ -155,6 +207,9 @@ func (h *history) decideDue(t *rapid.T, until engine.Millis) {
 
 func (h *history) decide(t *rapid.T, e *Notification, turn Turn, now engine.Millis) {
 	e.Print = h.set.Policy.Print(e)
+	if e.Follows != nil {
+		turn.Reported = h.reported
+	}
 	before := h.state.Clone()
 	s := scene{set: h.set, prefs: h.prefs, state: h.state, event: e, turn: turn, now: max(now, h.state.DecidedAt), score: h.score}
 	r := s.decide()
@@ -190,6 +245,14 @@ func (h *history) take(t *rapid.T, r *Record) {
 		}
 		h.waiting = append(h.waiting, Due{Event: e, Turn: turn, DueAt: r.DeferUntil, DigestKey: r.DigestKey, Slot: r.Slot})
 	}
+	for i := range r.Facts.FollowUps {
+		due, err := e.FollowUp(&r.Facts.FollowUps[i])
+		if err != nil || h.events[due.Event.ID] != nil || due.DueAt < r.DecidedAt {
+			t.Fatalf("%v: %+v", err, due)
+		}
+		h.events[due.Event.ID] = due.Event
+		h.waiting = append(h.waiting, due)
+	}
 	if r.Outcome != Postponed {
 		h.records = append(h.records, *r)
 		h.perEvent[r.EventID] = append(h.perEvent[r.EventID], *r)
@@ -198,13 +261,14 @@ func (h *history) take(t *rapid.T, r *Record) {
 
 func sameState(a, b *State) bool {
 	return a.DecidedAt == b.DecidedAt && a.Erased == b.Erased && a.LastSend == b.LastSend && a.LastDigest == b.LastDigest &&
-		slices.Equal(a.Sends, b.Sends) && slices.Equal(a.Marks, b.Marks) && slices.Equal(a.Reserved, b.Reserved)
+		slices.Equal(a.Sends, b.Sends) && slices.Equal(a.Marks, b.Marks) && slices.Equal(a.Reserved, b.Reserved) && slices.Equal(a.Sent, b.Sent)
 }
 
 func drawHistory(t *rapid.T) *history {
 	h := &history{
 		set: drawSet(t), prefs: drawPreferences(t), state: &State{}, events: map[uuid.UUID]*Notification{}, perEvent: map[uuid.UUID][]Record{},
 	}
+	h.reported = Reported(rapid.IntRange(0, 3).Draw(t, "reported"))
 	h.score = rapid.SampledFrom([]Score{{}, {Cosine: .3, Known: true}}).Draw(t, "taste")
 	now := testNow + engine.Millis(rapid.IntRange(0, 23).Draw(t, "start"))*hour
 	for n := range rapid.IntRange(1, 25).Draw(t, "events") {
@@ -220,7 +284,8 @@ func drawHistory(t *rapid.T) *history {
 
 // Promise(notify-worker/taste)
 func TestRandomHistories(t *testing.T) {
-	met := map[string]int{ReasonUserErased: 1} // no history erases its user
+	// No history erases its user, cancels or replaces.
+	met := map[string]int{ReasonUserErased: 1, ReasonCancelled: 1, ReasonReplaced: 1, ReasonReplaces: 1}
 	missing := func() (reasons []string) {
 		for _, reason := range Reasons {
 			if met[reason] == 0 {
@@ -233,6 +298,7 @@ func TestRandomHistories(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			h := drawHistory(t)
 			h.checkCaps(t)
+			h.checkLimits(t)
 			h.checkRecords(t)
 			h.checkTurns(t)
 			h.checkFold(t)
@@ -253,7 +319,7 @@ func (h *history) checkCaps(t *rapid.T) {
 	var sends []engine.Millis
 	digests := map[uuid.UUID]bool{}
 	for _, r := range h.records {
-		if r.Outcome != Now {
+		if r.Outcome != Now || r.Facts.Step > 0 {
 			continue
 		}
 		if r.DigestID == uuid.Nil || !digests[r.DigestID] {
@@ -278,6 +344,56 @@ func (h *history) checkCaps(t *rapid.T) {
 	}
 }
 
+// checkLimits counts sends over the span of each limit that ends with a NOW that it bounds.
+func (h *history) checkLimits(t *rapid.T) {
+	bypasses := func(rule uuid.UUID) bool {
+		for _, known := range h.set.Rules.(ruleList) {
+			if known.action.Rule == rule && known.action.Outcome == Now {
+				return known.action.Bypass.Caps
+			}
+		}
+		return false
+	}
+	for i := range h.set.Policy.Limits {
+		l := &h.set.Policy.Limits[i]
+		type message struct {
+			at engine.Millis
+			id uuid.UUID
+		}
+		var sends []message
+		for _, r := range h.records {
+			e := h.events[r.EventID]
+			if r.Outcome != Now || r.Facts.Step > 0 && len(l.Of.Channels) == 0 || len(l.Of.Types) > 0 && !slices.Contains(l.Of.Types, r.Type) ||
+				len(l.Of.Sources) > 0 && !slices.Contains(l.Of.Sources, r.Source) || len(l.Of.Channels) > 0 && SetOf(l.Of.Channels)&SetOf(r.Channels) == 0 {
+				continue
+			}
+			key := e.Metadata.Get("order_id").Text
+			if len(l.Key) > 0 && key == "" {
+				continue
+			}
+			m := message{r.DecidedAt, r.EventID}
+			if r.DigestID != uuid.Nil {
+				m.id = r.DigestID
+			}
+			if !slices.Contains(sends, m) {
+				sends = append(sends, m)
+			}
+			if len(l.Of.Types) == 0 && !h.set.Policy.Types[r.Type].Capped || r.DigestID != uuid.Nil || bypasses(r.RuleID) || r.Reasons[0] == ReasonDeferLimit || len(l.Key) > 0 {
+				continue
+			}
+			count := 0
+			for _, m := range sends {
+				if m.at > r.DecidedAt-l.Within {
+					count++
+				}
+			}
+			if count > l.Most {
+				t.Fatalf("%s %v of %s by %v: %d sends in %d ms, the limit %+v", r.Outcome, r.Reasons, r.Type, r.Channels, count, l.Within, l)
+			}
+		}
+	}
+}
+
 func (h *history) checkRecords(t *rapid.T) {
 	last := engine.Millis(0)
 	for _, r := range h.records {
@@ -293,6 +409,9 @@ func (h *history) checkRecords(t *rapid.T) {
 			t.Fatalf("sent %d ms after its expiry", r.DecidedAt-e.ExpiresAt)
 		}
 		keeps := h.set.Policy.Types[r.Type].Quiet && !r.Facts.Forced && !h.bypasses(r.RuleID)
+		if keeps && SetOf(r.Channels)&^h.set.Policy.Awake == 0 {
+			continue
+		}
 		if keeps && r.Facts.Preferences.Quiet.Contains(r.Facts.Preferences.Zone, r.DecidedAt) {
 			t.Fatalf("%s %v in quiet hours", r.Outcome, r.Reasons)
 		}
@@ -410,6 +529,9 @@ func (b *blockers) instants() []engine.Millis {
 // checkLeast finds the least instant at which nothing holds the event by trying
 // each at which something ends, and compares it with that of a record.
 func checkLeast(t *rapid.T, s *scene, r *Record) {
+	if len(s.set.Policy.Limits) > 0 || len(s.set.Policy.Topics) > 0 || s.set.Policy.Awake != 0 || s.event.Follows != nil || s.prefs.SnoozedUntil != 0 || s.set.Policy.Types[s.event.Type].CappedToDigest {
+		return // the oracle's
+	}
 	expires := r.Reasons[0] == ReasonExpiresFirst
 	if r.Turn == MaxTurn || r.Scored || r.Facts.Strategy == DigestWindow || r.Outcome != Later && !expires {
 		return

@@ -245,7 +245,7 @@ func TestInputOfRules(t *testing.T) {
 	s.decide()
 	want := Input{
 		Event: s.event, Turn: 1, AgeMs: 40 * minute, ExpiresMs: 5, Hour: 13, Weekday: 2, InQuiet: true, Counts: [3]int{1, 1, 3},
-		SinceLast: 4 * minute, SinceSame: 23 * hour,
+		SinceLast: 4 * minute, SinceSame: 23 * hour, Now: s.now,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -15,8 +16,10 @@ type Limit struct {
 	Key     []string // fields whose values set sends apart; nil: all are counted together
 	Most    int
 	Within  engine.Millis
-	keyed   uint32 // begins the hashes of the key
+	keyAt   int    // which of [Sent.Keys] is of its key
+	keyed   uint64 // begins the hashes of the key
 	sources []uint32
+	names   ChannelSet
 }
 
 // Selector chooses events by what is known of their sends, too. Each list may be empty: it
@@ -66,18 +69,29 @@ func (s ChannelSet) Has(c Channel) bool { return s&(1<<c) != 0 }
 // same in one of 4 billion pairs.
 func SourceHash(source string) uint32 { return uint32(xxhash.Sum64String(source)) }
 
-// Prepare computes what a limit is compared by. The reader of a policy calls it.
-func (l *Limit) Prepare() {
-	l.keyed = uint32(xxhash.Sum64String(strings.Join(l.Key, "\x00")))
-	l.sources = make([]uint32, len(l.Of.Sources))
-	for i, s := range l.Of.Sources {
-		l.sources[i] = SourceHash(s)
+// Prepare computes what limits are compared by. The reader of a policy calls it.
+func (p *Policy) Prepare() {
+	var keys []string
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		l.names, l.sources = SetOf(l.Of.Channels), make([]uint32, len(l.Of.Sources))
+		for j, s := range l.Of.Sources {
+			l.sources[j] = SourceHash(s)
+		}
+		if len(l.Key) == 0 {
+			continue
+		}
+		key := strings.Join(l.Key, "\x00")
+		if l.keyAt = slices.Index(keys, key); l.keyAt < 0 {
+			l.keyAt, keys = len(keys), append(keys, key)
+		}
+		l.keyed = xxhash.Sum64String(key)
 	}
 }
 
 // keyOf returns the hash of an event's values of the limit's key; 0: a value is missing.
 func (l *Limit) keyOf(n *Notification) uint32 {
-	d := xxhash.NewWithSeed(uint64(l.keyed))
+	d := xxhash.NewWithSeed(l.keyed)
 	for _, name := range l.Key {
 		value := n.text(name)
 		if value == "" {
@@ -89,46 +103,78 @@ func (l *Limit) keyOf(n *Notification) uint32 {
 	return max(1, uint32(d.Sum64()))
 }
 
-// covers reports whether a limit bounds sends of an event.
-func (l *Limit) covers(p *Policy, n *Notification, source uint32) bool {
+// covers reports whether a limit bounds a send, such as the one that an event will be.
+func (l *Limit) covers(p *Policy, s *Sent) bool {
 	switch {
-	case len(l.Of.Types) == 0 && !p.Types[n.Type].Capped, len(l.Of.Types) > 0 && !contains(l.Of.Types, n.Type):
+	case len(l.Of.Types) == 0 && !p.Types[s.Type].Capped, len(l.Key) > 0 && s.Keys[l.keyAt] == 0:
 		return false
-	case len(l.sources) > 0 && !contains(l.sources, source):
-		return false
+	default:
+		return l.counts(s, s.key(l))
 	}
-	return true
+}
+
+// key returns the hash of a limit's key; 0: it has none.
+func (s *Sent) key(l *Limit) uint32 {
+	if len(l.Key) == 0 {
+		return 0
+	}
+	return s.Keys[l.keyAt]
 }
 
 // counts reports whether a send is one of those that a limit bounds; key is that of the
 // event in question, 0 where the limit has none.
 func (l *Limit) counts(s *Sent, key uint32) bool {
 	switch {
-	case s.Follow && len(l.Of.Channels) == 0:
+	case s.Follow && l.names == 0:
 		return false
 	case len(l.Of.Types) > 0 && !contains(l.Of.Types, s.Type):
 		return false
 	case len(l.sources) > 0 && !contains(l.sources, s.Source):
 		return false
-	case len(l.Of.Channels) > 0 && s.Channels&SetOf(l.Of.Channels) == 0:
+	case l.names != 0 && s.Channels&l.names == 0:
 		return false
 	}
-	return key == 0 || contains(s.Keys[:], key)
+	return key == 0 || s.Keys[l.keyAt] == key
 }
 
 // SentOf returns what limits know of a send of an event by some channels.
-func (p *Policy) SentOf(n *Notification, at engine.Millis, channels []Channel) Sent {
-	s := Sent{At: at, Type: n.Type, Channels: SetOf(channels), Source: SourceHash(n.Source), Follow: n.Follows != nil}
-	at32 := 0
+func (p *Policy) SentOf(n *Notification, channels []Channel) Sent {
+	s := Sent{Type: n.Type, Channels: SetOf(channels), Source: SourceHash(n.Source), Follow: n.Follows != nil}
 	for i := range p.Limits {
-		l := &p.Limits[i]
-		if len(l.Key) == 0 || at32 == MaxKeys || !l.covers(p, n, s.Source) {
-			continue
-		}
-		if key := l.keyOf(n); key != 0 && !contains(s.Keys[:], key) {
-			s.Keys[at32] = key
-			at32++
+		if l := &p.Limits[i]; len(l.Key) > 0 && s.Keys[l.keyAt] == 0 {
+			s.Keys[l.keyAt] = l.keyOf(n)
 		}
 	}
 	return s
+}
+
+// bound is a limit that bounds an event.
+type bound struct {
+	*Limit
+	key   uint32
+	slots slots // sends and reservations that it counts
+}
+
+// free returns the least instant from at on at which the limit has room.
+func (b *bound) free(at engine.Millis) engine.Millis { return b.slots.free(b.Most, b.Within, at) }
+
+// boundBy returns a limit with the slots of a state that it counts, for a send that it
+// bounds. reserved are the reservations that count.
+func (s *State) boundBy(l *Limit, of *Sent, reserved []Reservation) bound {
+	b := bound{Limit: l, key: of.key(l)}
+	counted := false // the message of the entries
+	for i := range s.Sent {
+		one := &s.Sent[i]
+		counted = counted && one.Item
+		if !counted && l.counts(one, b.key) {
+			counted = true
+			b.slots.taken = append(b.slots.taken, one.At)
+		}
+	}
+	for i := range reserved {
+		if r := &reserved[i]; l.counts(&r.Sent, b.key) {
+			b.slots.insert(*r)
+		}
+	}
+	return b
 }

@@ -23,6 +23,10 @@ func (d *decision) measure() {
 	if d.prefs.Quiet.Contains(d.prefs.Zone, d.now) {
 		f.QuietEnd = d.prefs.Quiet.End(d.prefs.Zone, d.now)
 	}
+	f.SnoozedTo = 0
+	if until := max(d.prefs.SnoozedUntil, d.chosen().SnoozedUntil); until > d.now && !d.free {
+		f.SnoozedTo = until
+	}
 }
 
 // sentSince returns how many sends are after an instant.
@@ -60,16 +64,19 @@ func (d *decision) ask() {
 	weekday, minute := d.prefs.Zone.Local(d.now)
 	in := &d.input
 	*in = Input{
-		Event:     d.event,
-		Turn:      d.turn.Number,
-		AgeMs:     max(0, d.now-d.event.Timestamp),
-		ExpiresMs: d.event.ExpiresAt - d.now,
-		Hour:      int(minute) / 60,
-		Weekday:   weekday,
-		InQuiet:   f.QuietEnd != 0,
-		Counts:    f.Counts,
-		SinceLast: -1,
-		SinceSame: -1,
+		Event:      d.event,
+		Turn:       d.turn.Number,
+		AgeMs:      max(0, d.now-d.event.Timestamp),
+		ExpiresMs:  d.event.ExpiresAt - d.now,
+		Hour:       int(minute) / 60,
+		Weekday:    weekday,
+		InQuiet:    f.QuietEnd != 0,
+		Counts:     f.Counts,
+		Sent:       d.state.Sent,
+		Now:        d.now,
+		Attributes: d.prefs.Attributes.Values,
+		SinceLast:  -1,
+		SinceSame:  -1,
 	}
 	within := d.now - f.Horizon
 	if n := len(d.state.Sends); n > 0 && d.state.Sends[n-1] > within {
@@ -83,26 +90,36 @@ func (d *decision) ask() {
 // holds is what holds an event back, and what could: a stage applies unless the
 // type's policy or a rule's NOW leaves it out.
 type holds struct {
-	caps                                     [len(Windows)]bool
-	cooldown, quiet                          bool
-	capsApply, cooldownApplies, quietApplies bool
+	caps                                                  [len(Windows)]bool
+	limit, cooldown, snooze, quiet                        bool
+	capsApply, limitsApply, cooldownApplies, quietApplies bool
 }
 
-func (h *holds) any() bool { return h.caps != [len(Windows)]bool{} || h.cooldown || h.quiet }
+func (h *holds) any() bool { return h.fatigue() || h.snooze || h.quiet }
 
-// hold finds which of caps, cooldown and quiet hours hold the event.
+// fatigue reports whether the user has got too much.
+func (h *holds) fatigue() bool { return h.caps != [len(Windows)]bool{} || h.limit || h.cooldown }
+
+// hold finds which of caps, limits, cooldown, snooze and quiet hours hold the event. A
+// follow-up is held by what holds its channels.
 func (d *decision) hold() {
 	var bypass Bypass
 	if d.says(Now) {
 		bypass = d.action.Bypass
 	}
+	first := d.event.Follows == nil
 	f, h := &d.record.Facts, &d.holds
-	h.capsApply = d.policy.Capped && !bypass.Caps
-	h.cooldownApplies = d.policy.Cooldown > 0 && !bypass.Cooldown
-	h.quietApplies = d.policy.Quiet && !bypass.Quiet
+	*h = holds{
+		capsApply:       first && d.policy.Capped && !bypass.Caps,
+		limitsApply:     !bypass.Caps,
+		cooldownApplies: first && d.policy.Cooldown > 0 && !bypass.Cooldown,
+		quietApplies:    d.policy.Quiet && !bypass.Quiet,
+	}
 	for i := range h.caps {
 		h.caps[i] = h.capsApply && f.Frees[i] != 0
 	}
+	d.bind()
+	h.limit = h.limitsApply && d.limitFrees(d.now) > d.now
 	h.cooldown = h.cooldownApplies && f.CooldownEnd != 0
-	h.quiet = h.quietApplies && f.QuietEnd != 0
+	d.holdChannels()
 }

@@ -157,8 +157,28 @@ func valueOf(value engine.Value) Value {
 		v.Number, _ = ParseDecimal(v.Text) // out of range is a fault already
 	case String:
 		v.Text = string(value.Unquoted())
+	case Array:
+		v.Items = textsIn(value.Text)
 	}
 	return v
+}
+
+// textsIn returns the texts that are items of a valid JSON array.
+func textsIn(array []byte) (texts []string) {
+	depth := 0
+	for _, token := range tokens(array) {
+		switch token[0] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		case '"':
+			if depth == 1 {
+				texts = append(texts, string(engine.Value{Text: token}.Unquoted()))
+			}
+		}
+	}
+	return texts
 }
 
 // ambiguous returns a path that two members have, "" where there is none. Only a

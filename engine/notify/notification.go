@@ -84,4 +84,6 @@ type Value struct {
 	Bool   bool
 	Text   string  // of a String; of a Number as it was written
 	Number Decimal // of a Number
+	// Items are the texts in an Array, in their order; its other values are left out.
+	Items []string
 }

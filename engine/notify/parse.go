@@ -24,7 +24,9 @@ const (
 	fieldExpiresAt
 	fieldDedupeKey
 	fieldMetadata
-	fieldCount // of events
+	fieldReplaces
+	fieldFollows // of stored events
+	fieldCount   // of events
 
 	// Of reports, beside event_id and channel.
 	fieldDecisionID = iota - 1
@@ -36,7 +38,7 @@ const (
 
 var fieldNames = [fieldCount]string{
 	"event_id", "user_id", "event_type", "title", "message", "source",
-	"priority_hint", "channel", "timestamp", "expires_at", "dedupe_key", "metadata",
+	"priority_hint", "channel", "timestamp", "expires_at", "dedupe_key", "metadata", "replaces", "keyfold_follows",
 }
 
 var reportFieldNames = [fieldAll - fieldCount]string{"decision_id", "status", "at", "error"}
@@ -53,9 +55,10 @@ func (f field) String() string {
 var (
 	eventFields = []field{
 		fieldEventID, fieldUserID, fieldEventType, fieldTitle, fieldMessage, fieldSource,
-		fieldHint, fieldChannel, fieldTimestamp, fieldExpiresAt, fieldDedupeKey, fieldMetadata,
+		fieldHint, fieldChannel, fieldTimestamp, fieldExpiresAt, fieldDedupeKey, fieldMetadata, fieldReplaces, fieldFollows,
 	}
-	reportFields = []field{fieldDecisionID, fieldEventID, fieldStatus, fieldChannel, fieldAt, fieldError}
+	cancellationFields = []field{fieldEventID, fieldUserID, fieldDedupeKey}
+	reportFields       = []field{fieldDecisionID, fieldEventID, fieldStatus, fieldChannel, fieldAt, fieldError}
 )
 
 // Parse reads one event, a JSON object of at most [MaxBodyBytes]:
@@ -75,8 +78,11 @@ var (
 //	dedupe_key     at most [MaxDedupeRunes] characters, "", null or absent
 //	metadata       an object of at most [MaxMetadataBytes] as it stands in the
 //	               body, [MaxMetadataDepth] levels at most, null or absent
+//	replaces       the event_id of a notification whose place it takes where that one
+//	               waits, or "dedupe_key": of all of the user that wait with the same
+//	               dedupe_key; null or absent
 //
-// Other keys are ignored. As the body is stored in columns of SQL, \u0000 is
+// Other keys are ignored, but keyfold_follows, which is keyfold's own, is refused. As the body is stored in columns of SQL, \u0000 is
 // refused in every text of it, and so are numbers of more than [MaxNumberBytes]
 // characters or with an exponent beyond ±[MaxExponent].
 //
@@ -88,7 +94,7 @@ func Parse(body []byte, now engine.Millis) (*Notification, error) {
 	if err := tooLarge(body); err != nil {
 		return nil, err
 	}
-	return parse(body, now)
+	return parse(body, now, true)
 }
 
 func tooLarge(body []byte) error {
@@ -102,16 +108,21 @@ func tooLarge(body []byte) error {
 
 // ParseStored reads a [Notification.Body] that a ledger has kept. It was accepted by
 // the clock of its time, and the id that was made for it may have brought it over the
-// limit of bodies: neither is judged again.
-func ParseStored(body []byte) (*Notification, error) { return parse(body, math.MaxInt64/2) }
+// limit of bodies: neither is judged again. A follow-up has what it follows.
+func ParseStored(body []byte) (*Notification, error) {
+	return parse(body, math.MaxInt64/2, false)
+}
 
-func parse(body []byte, now engine.Millis) (*Notification, error) {
+func parse(body []byte, now engine.Millis, posted bool) (*Notification, error) {
 	p := parser{now: now, known: eventFields}
 	end, err := p.read(body)
 	if err != nil {
 		return nil, err
 	}
 	n := p.notification()
+	if posted && kindOf(p.fields[fieldFollows].Text) != Absent {
+		p.fault(fieldFollows, FaultReserved, "found it, expected none: only keyfold's own follow-ups have it")
+	}
 	if err := p.faults.err(); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 	"unicode/utf8"
 
@@ -27,7 +28,39 @@ func (p *parser) notification() *Notification {
 	n.ExpiresAt = p.expiresAt(n.Timestamp)
 	n.DedupeKey = p.optionalText(fieldDedupeKey, MaxDedupeRunes)
 	n.Metadata = p.metadata()
+	n.Replaces = p.replaces(n.DedupeKey)
+	n.Follows = p.follows()
 	return n
+}
+
+// byKey is the value of replaces for all that wait with the same dedupe_key.
+const byKey = "dedupe_key"
+
+func (p *parser) replaces(key string) (r Replaces) {
+	if !p.set(fieldReplaces, String) {
+		return r
+	}
+	text := string(p.fields[fieldReplaces].Unquoted())
+	if text != byKey {
+		r.Event = p.id(fieldReplaces, FaultBadReplaces)
+		return r
+	}
+	if key == "" {
+		p.fault(fieldReplaces, FaultBadReplaces, "found %q and no dedupe_key, expected one", byKey)
+	}
+	return Replaces{ByKey: true}
+}
+
+// follows reads what keyfold has written itself.
+func (p *parser) follows() *Follows {
+	if !p.set(fieldFollows, Object) {
+		return nil
+	}
+	f := new(Follows)
+	if err := json.Unmarshal(p.fields[fieldFollows].Text, f); err != nil {
+		p.fault(fieldFollows, engine.ReasonWrongType, "%v", err)
+	}
+	return f
 }
 
 // kinds holds the kind of a JSON text by its first byte.

@@ -343,6 +343,14 @@ func (r *referenceReader) metadata(n *Notification) {
 			v.Number, _ = ParseDecimal(v.Text)
 		case String:
 			_ = json.Unmarshal(value, &v.Text)
+		case Array:
+			var items []any
+			_ = json.Unmarshal(value, &items)
+			for _, item := range items {
+				if text, ok := item.(string); ok {
+					v.Items = append(v.Items, text)
+				}
+			}
 		}
 		n.Metadata = append(n.Metadata, Member{path, v})
 	}

@@ -28,7 +28,7 @@ type Policy struct {
 	Score    ScorePolicy
 	Limits   []Limit
 	Topics   []Topic
-	// Awake are the channels that disturb nobody: quiet hours do not hold them.
+	// Awake are the channels that quiet hours do not hold, because they wake no one.
 	Awake ChannelSet
 	// Digests are the texts of digests, by their key; "" is for the others.
 	Digests map[string]DigestPolicy
@@ -51,6 +51,7 @@ type TypePolicy struct {
 	Quiet           bool          // quiet hours hold it
 	NowAtLimit      bool          // what follows the second deferral: NOW, else NEVER
 	Base            float64       // of the score
+	OpenRate        float64       // the usual share that users open; the prior of the score's response
 	HalfLife        engine.Millis // of the score's recency
 	EmbedText       bool          // the text may be sent to the embedding API
 	OthersLater     bool          // channels that are held are sent later; false: never
@@ -72,6 +73,8 @@ type Parts struct {
 	Taste   float64 `json:"taste"`
 	Recency float64 `json:"recency"`
 	Calm    float64 `json:"calm"`
+	// Response is how the user responds to the type.
+	Response float64 `json:"response,omitzero"`
 }
 
 // Horizon is how far back a decision looks: a state keeps nothing older.
@@ -155,13 +158,14 @@ type Action struct {
 	Rule     uuid.UUID
 	Name     string
 	Outcome  Outcome
-	Strategy Strategy  // of Later
-	Channels []Channel // nil: the event's
+	Strategy Strategy      // of Later
+	Within   engine.Millis // of LikelyHour: how long it waits at most
+	Channels []Channel     // nil: the event's
 	Reason   string
 	// What a NOW is not held by.
 	Bypass    Bypass
 	DigestKey []string     // fields whose values make the key of a digest; nil: event_type
-	Escalate  []Escalation // of NOW, and of a LATER that becomes one: what follows on other channels
+	Escalate  []Escalation // of NOW: what follows on other channels
 }
 
 // Bypass names the stages that a rule's NOW skips.

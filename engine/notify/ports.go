@@ -95,6 +95,7 @@ func (e *UnreadableError) Unwrap() (all []error) {
 type Ask struct {
 	User      string
 	Events    []uuid.UUID // whose keys are wanted
+	Reports   []uuid.UUID // events of which it is wanted what was reported of their newest decisions
 	Deferrals bool        // the user's deferrals too: a replay decides them itself
 	// Stale admits an earlier state of the user, and Known without the keys: what is
 	// made of them conflicts, or Commit answers with the keys.
@@ -106,8 +107,10 @@ type Standing struct {
 	State       *State // nil: there is none
 	Version     int64  // 0: there is none
 	Preferences Preferences
-	Known       []Known // aligned with Ask.Events; zero where an event is new
-	Deferred    []Due   // with Ask.Deferrals, by their time
+	Responses   *Responses // nil: none are known
+	Known       []Known    // aligned with Ask.Events; zero where an event is new
+	Reported    []Reported // aligned with Ask.Reports
+	Deferred    []Due      // with Ask.Deferrals, by their time
 }
 
 // Known is the key of an event with its newest turn.
@@ -129,6 +132,7 @@ type Change struct {
 	State     *State
 	Decided   []Decided // in the order of their records
 	Postponed []Postponement
+	FollowUps []Due // deferrals of events that are new: follow-ups of NOWs of the change
 }
 
 // Decided is a record with its event. A LATER replaces the event's deferral, a

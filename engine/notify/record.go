@@ -27,6 +27,8 @@ type Score struct {
 	Cosine float64 `json:"cosine,omitzero"`
 	Known  bool    `json:"known,omitzero"` // false: the term drops out
 	Skip   Skip    `json:"skip,omitzero"`  // why it is not known; "": taste was not asked for
+	// Habit is how the user responds to notifications of the type; nil: nothing is known.
+	Habit *Habit `json:"habit,omitempty"`
 }
 
 // Skip is why an event has no taste term.
@@ -134,6 +136,7 @@ type FollowUp struct {
 	Unless   Unless        `json:"unless"`
 	Reason   string        `json:"reason"`
 	Digest   string        `json:"digest,omitzero"` // the key of the digest that it waits for
+	Then     []Escalation  `json:"then,omitempty"`  // the steps that follow it
 }
 
 // Place is where a notification waits.

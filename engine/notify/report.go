@@ -26,7 +26,13 @@ type Report struct {
 	Channel  Channel   // 0: unknown, of DeliveryFailed only
 	At       engine.Millis
 	Error    string // of DeliveryFailed
+	// Read is what the user did, one of [WasOpened], [WasClicked] and [WasDismissed]; 0: the
+	// report is of the delivery alone. What was read was delivered.
+	Read Reported
 }
+
+// reads are the statuses of reports that tell what the user did.
+var reads = map[string]Reported{"OPENED": WasOpened, "CLICKED": WasClicked, "DISMISSED": WasDismissed}
 
 // Reports takes delivery reports.
 type Reports interface {
@@ -43,13 +49,13 @@ type Reports interface {
 //	decision_id  a UUID in its form of 36 characters, not the zero one; null or absent:
 //	             event_id names the decision
 //	event_id     as decision_id, of the event or of the digest. Exactly one of the two
-//	status       DELIVERED or DELIVERY_FAILED
-//	channel      one of [Channels]: the one that was used. Of DELIVERY_FAILED null and
-//	             absent too
+//	status       DELIVERED, DELIVERY_FAILED, OPENED, CLICKED or DISMISSED
+//	channel      one of [Channels]: the one that was used. Null and absent too, but of
+//	             DELIVERED
 //	at           when it was delivered or failed: RFC 3339 with an offset, year 1000 or
 //	             later, at most [MaxFuture] after now; kept in milliseconds
-//	error        at most [MaxDeliveryErrorRunes] characters, "", null or absent; of
-//	             DELIVERED none
+//	error        at most [MaxDeliveryErrorRunes] characters, "", null or absent; none but
+//	             of DELIVERY_FAILED
 //
 // Other keys are ignored. Errors are those of [Parse].
 func ParseReport(body []byte, now engine.Millis) (Report, error) {
@@ -78,8 +84,8 @@ func (p *parser) report() Report {
 	case !decision && !event:
 		p.fault(fieldDecisionID, engine.ReasonMissingField, "found neither it nor event_id, expected one of them")
 	}
-	r.Status = p.status()
-	r.Channel = p.usedChannel(r.Status)
+	r.Status, r.Read = p.status()
+	r.Channel = p.usedChannel(r.Status == Delivered && r.Read == 0)
 	r.At = p.past(fieldAt)
 	r.Error = p.optionalText(fieldError, MaxDeliveryErrorRunes)
 	if r.Status == Delivered && r.Error != "" {
@@ -88,23 +94,26 @@ func (p *parser) report() Report {
 	return r
 }
 
-func (p *parser) status() Status {
+func (p *parser) status() (Status, Reported) {
 	if !p.has(fieldStatus, String) {
-		return 0
+		return 0, 0
 	}
 	name := p.fields[fieldStatus].Unquoted()
+	if read := reads[string(name)]; read != 0 {
+		return Delivered, read
+	}
 	s := ParseStatus(string(name))
 	if s != Delivered && s != DeliveryFailed {
-		p.fault(fieldStatus, FaultUnknownStatus, "found %s, expected %s or %s", engine.Quoted(name), Delivered, DeliveryFailed)
-		return 0
+		p.fault(fieldStatus, FaultUnknownStatus, "found %s, expected %s, %s, OPENED, CLICKED or DISMISSED", engine.Quoted(name), Delivered, DeliveryFailed)
+		return 0, 0
 	}
-	return s
+	return s, 0
 }
 
 // usedChannel reads the channel that a sender used.
-func (p *parser) usedChannel(s Status) Channel {
+func (p *parser) usedChannel(required bool) Channel {
 	wanted := p.set
-	if s == Delivered {
+	if required {
 		wanted = p.has
 	}
 	if !wanted(fieldChannel, String) {

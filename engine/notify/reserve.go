@@ -32,6 +32,9 @@ func (s *State) reserved(event uuid.UUID) int {
 	return -1
 }
 
+// Keeps reports whether a slot is kept for an event.
+func (s *State) Keeps(event uuid.UUID) bool { return s.reserved(event) >= 0 }
+
 // reserve takes in what a record says of reservations.
 func (s *State) reserve(r *Record) {
 	s.unreserve(r.EventID)
@@ -58,13 +61,7 @@ func (s *State) unreserve(event uuid.UUID) (held Reservation) {
 }
 
 // insert keeps the reservations in the order of their instants.
-func (s *State) insert(r Reservation) {
-	i := len(s.Reserved)
-	for i > 0 && s.Reserved[i-1].At > r.At {
-		i--
-	}
-	s.Reserved = slices.Insert(s.Reserved, i, r)
-}
+func (s *State) insert(r Reservation) { s.Reserved = insertReservation(s.Reserved, r) }
 
 // slots are the instants that caps and cooldowns count.
 type slots struct {
@@ -79,15 +76,22 @@ func slotsOf(s *State, counts func(*Reservation) bool) (all slots) {
 			all.reserved = append(all.reserved, s.Reserved[i])
 		}
 	}
-	all.taken = s.Sends
-	if len(all.reserved) > 0 {
-		all.taken = make([]engine.Millis, 0, len(s.Sends)+len(all.reserved)+1)
-		all.taken = append(all.taken, s.Sends...)
-		for i := range all.reserved {
-			all.taken = insertInstant(all.taken, all.reserved[i].At)
-		}
+	if all.taken = s.Sends; len(all.reserved) > 0 {
+		all.taken = s.totals(all.reserved)
 	}
 	return all
+}
+
+// totals returns the instants that caps count: of the sends, and of some reservations.
+func (s *State) totals(reserved []Reservation) []engine.Millis {
+	taken := make([]engine.Millis, 0, len(s.Sends)+len(reserved)+1)
+	taken = append(taken, s.Sends...)
+	for i := range reserved {
+		if !reserved[i].Follow {
+			taken = insertInstant(taken, reserved[i].At)
+		}
+	}
+	return taken
 }
 
 func insertInstant(instants []engine.Millis, at engine.Millis) []engine.Millis {
@@ -136,7 +140,7 @@ func (s *slots) free(limit int, window, at engine.Millis) engine.Millis {
 // of a type.
 func (s *slots) cooled(t EventType, cooldown, at engine.Millis) engine.Millis {
 	for i := range s.reserved {
-		if r := &s.reserved[i]; r.Type == t && r.At-cooldown < at && at < r.At+cooldown {
+		if r := &s.reserved[i]; r.Type == t && !r.Follow && r.At-cooldown < at && at < r.At+cooldown {
 			at = r.At + cooldown
 		}
 	}
@@ -165,7 +169,7 @@ func (d *decision) keepsSlot() bool {
 		return false
 	}
 	before := d.own.At > d.now
-	if !before && d.holds.quiet {
+	if !before && (d.holds.quiet || d.holds.snooze) {
 		return false
 	}
 	until, settled := d.until(0)
@@ -179,15 +183,26 @@ func (d *decision) keepsSlot() bool {
 	return true
 }
 
-// reserves keeps the slot of a LATER that waits for a cap or a cooldown. A state has room
-// for as many reservations as it keeps instants of sends, less the sends of a day.
+// reserves keeps the slot of a LATER that waits for a cap, a limit or a cooldown, or has
+// the place of one that did. A state has room for as many reservations as it keeps instants
+// of sends, less the sends of a day.
 func (d *decision) reserves() {
 	others := len(d.state.Reserved)
 	if d.state.reserved(d.event.ID) >= 0 {
 		others--
 	}
-	waits := d.holds.caps != [len(Windows)]bool{} || d.holds.cooldown || d.waitsForSlot
-	d.record.Facts.Reserved = waits && others+d.state.sentSince(d.now-Windows[2]) < MaxSends
+	waits := d.holds.fatigue() || d.waitsForSlot
+	if place := d.record.Facts.Takes; place != nil {
+		waits = place.Reserved
+	}
+	if d.record.Facts.Reserved = waits && others+d.state.sentSince(d.now-Windows[2]) < MaxSends; d.record.Facts.Reserved {
+		open, _ := d.openChannels(func(c Channel) bool {
+			free, _ := d.channelFree(c, d.wait.until)
+			return free <= d.wait.until
+		})
+		d.sent.Channels = SetOf(open)
+		d.record.Facts.Sent.Channels = d.sent.Channels
+	}
 }
 
 // takesPlaces gives an event of the urgent class the places of the bulk class that its send
@@ -195,71 +210,119 @@ func (d *decision) reserves() {
 func (d *decision) takesPlaces() {
 	at := d.now
 	switch r := d.record; {
-	case !d.holds.capsApply || !d.event.Type.Urgent() || len(d.state.Reserved) == 0:
+	case !d.holds.capsApply && len(d.bounds) == 0 || !d.holds.limitsApply || !d.event.Type.Urgent() || len(d.state.Reserved) == 0:
 		return
 	case r.Outcome == Later && r.Facts.Reserved:
 		at = r.DeferUntil
 	case r.Outcome != Now || r.Reasons[0] == ReasonDeferLimit:
 		return
+	default:
+		d.sent.Channels = SetOf(r.Channels)
 	}
-	all := slotsOf(d.state, func(r *Reservation) bool { return r.EventID != d.event.ID })
+	kept := slotsOf(d.state, func(r *Reservation) bool { return r.EventID != d.event.ID }).reserved
 	var moved []Reservation
 	for {
-		i := d.inTheWay(&all, at)
+		i := d.inTheWay(kept, at)
 		if i < 0 {
 			break
 		}
-		moved = append(moved, all.reserved[i])
-		all.remove(i)
+		moved = append(moved, kept[i])
+		kept = slices.Delete(kept, i, i+1)
 	}
 	if len(moved) == 0 {
 		return
 	}
-	all.taken = insertInstant(all.taken, at)
+	own := Reservation{EventID: d.event.ID, Sent: d.set.Policy.SentOf(d.event, nil)}
+	own.At, own.Channels = at, d.sent.Channels
+	kept = insertReservation(kept, own)
 	for _, m := range moved {
-		m.At = d.placeOf(&all, &m)
-		all.insert(m)
+		m.At = d.placeOf(kept, &m)
+		kept = insertReservation(kept, m)
 		d.record.Facts.Moved = append(d.record.Facts.Moved, Move{m.EventID, m.At})
 	}
 }
 
+// insertReservation keeps reservations in the order of their instants.
+func insertReservation(all []Reservation, r Reservation) []Reservation {
+	i := len(all)
+	for i > 0 && all[i-1].At > r.At {
+		i--
+	}
+	return slices.Insert(all, i, r)
+}
+
 // inTheWay returns the index of the latest bulk reservation in the first full window, of
-// the shortest kind, that has no room at an instant; -1: all have.
-func (d *decision) inTheWay(all *slots, at engine.Millis) int {
-	for w, window := range Windows {
-		limit := d.record.Facts.Caps[w]
-		if limit <= 0 {
+// the caps first, that has no room at an instant; -1: all have.
+func (d *decision) inTheWay(kept []Reservation, at engine.Millis) int {
+	if d.holds.capsApply {
+		all := slots{taken: d.state.totals(kept)}
+		for w, window := range Windows {
+			if i := latestIn(&all, d.record.Facts.Caps[w], window, at, kept, func(*Sent) bool { return true }); i >= 0 {
+				return i
+			}
+		}
+	}
+	for i := range d.bounds {
+		l := d.bounds[i].Limit
+		if !l.counts(&d.sent, d.sent.key(l)) {
+			continue // its channels are held
+		}
+		b := d.state.boundBy(l, &d.sent, kept)
+		if i := latestIn(&b.slots, l.Most, l.Within, at, kept, func(s *Sent) bool { return l.counts(s, b.key) }); i >= 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// latestIn returns the index of the latest bulk reservation that counts, in the first
+// window that has no room at an instant; -1: there is none.
+func latestIn(all *slots, limit int, window, at engine.Millis, kept []Reservation, counts func(*Sent) bool) int {
+	if limit <= 0 {
+		return -1
+	}
+	for i := all.within(window, at); i+limit <= len(all.taken); i++ {
+		if !all.blocks(i, limit, window, at) {
 			continue
 		}
-		for i := all.within(window, at); i+limit <= len(all.taken); i++ {
-			if !all.blocks(i, limit, window, at) {
-				continue
-			}
-			for j, r := range slices.Backward(all.reserved) {
-				if first, last := all.taken[i], all.taken[i+limit-1]; first <= r.At && r.At <= last && !r.Type.Urgent() {
-					return j
-				}
+		first, last := all.taken[i], all.taken[i+limit-1]
+		for j, r := range slices.Backward(kept) {
+			if first <= r.At && r.At <= last && !r.Type.Urgent() && counts(&r.Sent) {
+				return j
 			}
 		}
 	}
 	return -1
 }
 
-// placeOf returns the next instant for a reservation that moves.
-func (d *decision) placeOf(all *slots, m *Reservation) engine.Millis {
-	policy, at := &d.set.Policy.Types[m.Type], max(m.At, d.now)
+// placeOf returns the next instant for a reservation that moves, beside others.
+func (d *decision) placeOf(kept []Reservation, m *Reservation) engine.Millis {
+	p := &d.set.Policy
+	policy, at := &p.Types[m.Type], max(m.At, d.now)
+	all := slots{taken: d.state.totals(kept), reserved: kept}
+	var bounds []bound
+	for i := range p.Limits {
+		if l := &p.Limits[i]; l.covers(p, &m.Sent) {
+			bounds = append(bounds, d.state.boundBy(l, &m.Sent, kept))
+		}
+	}
 	for range maxRounds {
 		before := at
 		for i, window := range Windows {
-			if policy.Capped {
+			if policy.Capped && !m.Follow {
 				at = all.free(d.record.Facts.Caps[i], window, at)
 			}
 		}
-		if last := d.state.LastSend[m.Type]; last != 0 {
+		for i := range bounds {
+			at = bounds[i].free(at)
+		}
+		if last := d.state.LastSend[m.Type]; last != 0 && !m.Follow {
 			at = max(at, last+policy.Cooldown)
 		}
-		at = all.cooled(m.Type, policy.Cooldown, at)
-		if policy.Quiet && len(d.prefs.Quiet) > 0 {
+		if !m.Follow {
+			at = all.cooled(m.Type, policy.Cooldown, at)
+		}
+		if policy.Quiet && len(d.prefs.Quiet) > 0 && m.Channels&p.Awake == 0 {
 			at = d.prefs.Quiet.End(d.prefs.Zone, at)
 		}
 		if at == before {
@@ -269,17 +332,6 @@ func (d *decision) placeOf(all *slots, m *Reservation) engine.Millis {
 	return at
 }
 
-func (s *slots) remove(i int) {
-	at, _ := slices.BinarySearch(s.taken, s.reserved[i].At)
-	s.taken = slices.Delete(s.taken, at, at+1)
-	s.reserved = slices.Delete(s.reserved, i, i+1)
-}
-
 func (s *slots) insert(r Reservation) {
-	s.taken = insertInstant(s.taken, r.At)
-	i := len(s.reserved)
-	for i > 0 && s.reserved[i-1].At > r.At {
-		i--
-	}
-	s.reserved = slices.Insert(s.reserved, i, r)
+	s.taken, s.reserved = insertInstant(s.taken, r.At), insertReservation(s.reserved, r)
 }

@@ -9,10 +9,14 @@ import "math"
 // The score is the weighted mean of those of its parts that are available. Each is
 // between 0 and 1: the type's base; the caller's hint; taste, the cosine of text and
 // user between the policy's floor and ceiling; recency, which halves in each
-// half-life; calm, which falls as the fullest window fills.
+// half-life; calm, which falls as the fullest window fills; response, how much more or less
+// than usual the user opens of the type.
 func (d *decision) weigh() bool {
 	if len(d.collected) > 0 || d.wait.outcome != 0 {
 		return false
+	}
+	if d.event.Follows != nil {
+		return d.sends(d.event.Follows.Reason)
 	}
 	r, policy := d.record, &d.set.Policy.Score
 	r.Scored, r.Score = true, d.score()
@@ -43,6 +47,11 @@ func (d *decision) score() float64 {
 		x.Taste = min(1, max(0, (f.Taste.Cosine-policy.Floor)/(policy.Ceiling-policy.Floor)))
 		sum += w.Taste * x.Taste
 		weights += w.Taste
+	}
+	if h := f.Taste.Habit; w.Response > 0 && h != nil {
+		x.Response = h.Part(d.policy.OpenRate)
+		sum += w.Response * x.Response
+		weights += w.Response
 	}
 	sum += w.Recency*x.Recency + w.Calm*x.Calm
 	weights += w.Recency + w.Calm

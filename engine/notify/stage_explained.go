@@ -69,7 +69,7 @@ func (e *explanation) result(stage int) StageResult {
 
 // deferred reports on the rule's LATER.
 func (e *explanation) deferred() StageResult {
-	if e.record.Facts.Strategy != 0 {
+	if e.record.Facts.Strategy != 0 || e.because(ReasonTopicDigest) || e.because(ReasonReplaces) {
 		return StageHolds
 	}
 	return StagePassed
@@ -82,6 +82,11 @@ func (e *explanation) capped() StageResult {
 			result = held
 		}
 	}
+	for i := range e.record.Facts.Limits {
+		if held := e.held(e.record.Facts.Limits[i].Frees, ReasonLimit); held == StageHolds || result == StagePassed {
+			result = held
+		}
+	}
 	return result
 }
 
@@ -90,6 +95,9 @@ func (e *explanation) cools() StageResult {
 }
 
 func (e *explanation) rests() StageResult {
+	if held := e.held(e.record.Facts.SnoozedTo, ReasonSnoozed); held != StagePassed {
+		return held
+	}
 	return e.held(e.record.Facts.QuietEnd, ReasonQuietHours)
 }
 

@@ -27,8 +27,8 @@ const RuleReason = "the rule's reason"
 
 // Places of stages in Stages.
 const (
-	stageRules = 4
-	stageRule  = 5
+	stageRules = 5
+	stageRule  = 6
 )
 
 // Stages are the stages of a decision. [Decide] and [DecideDigest] run them in their order,
@@ -36,12 +36,16 @@ const (
 // decision counts. Those from the rule's LATER to quiet hours collect reasons to wait.
 var Stages = []Stage{
 	{
-		Name: "erasure and expiry", Reasons: []string{ReasonUserErased, ReasonExpired},
+		Name: "erasure, expiry, cancellation", Reasons: []string{ReasonUserErased, ReasonExpired, ReasonCancelled, ReasonReplaced},
 		decide: (*decision).over, tell: (*explanation).over,
 	},
 	{
-		Name: "mutes and channels", Reasons: []string{ReasonMuted, ReasonNoChannel},
+		Name: "mutes and channels", Reasons: []string{ReasonMuted, ReasonPaused, ReasonNoChannel},
 		decide: (*decision).unwanted, tell: (*explanation).unwanted,
+	},
+	{
+		Name: "follow-up", Reasons: []string{ReasonRead, ReasonDelivered},
+		decide: (*decision).readBefore, tell: (*explanation).readBefore,
 	},
 	{
 		Name: "duplicate", Reasons: []string{ReasonDuplicate},
@@ -56,11 +60,11 @@ var Stages = []Stage{
 		decide: (*decision).ruledOut, tell: (*explanation).rules,
 	},
 	stageRule: {
-		Name: "the rule's NOW or LATER, digests", Reasons: []string{RuleReason, ReasonDigested},
+		Name: "the rule's NOW or LATER, digests", Reasons: []string{RuleReason, ReasonDigested, ReasonTopicDigest, ReasonReplaces},
 		decide: (*decision).ruled, tell: (*explanation).rule, result: (*explanation).deferred,
 	},
 	{
-		Name: "caps", Reasons: capReasons[:],
+		Name: "caps and limits", Reasons: append(capReasons[:len(capReasons):len(capReasons)], ReasonLimit),
 		decide: (*decision).capped, tell: (*explanation).caps, result: (*explanation).capped,
 	},
 	{
@@ -68,11 +72,11 @@ var Stages = []Stage{
 		decide: (*decision).cools, tell: (*explanation).cooldown, result: (*explanation).cools,
 	},
 	{
-		Name: "quiet hours", Reasons: []string{ReasonQuietHours},
+		Name: "quiet hours", Reasons: []string{ReasonSnoozed, ReasonQuietHours},
 		decide: (*decision).rests, tell: (*explanation).quiet, result: (*explanation).rests,
 	},
 	{
-		Name: "score", Reasons: []string{ReasonScoreHigh, ReasonScoreDigest, ReasonScoreLow},
+		Name: "score", Reasons: []string{ReasonScoreHigh, ReasonScoreDigest, ReasonScoreLow, ReasonEscalated, ReasonOtherChannel},
 		decide: (*decision).weigh, tell: (*explanation).score, result: (*explanation).scored,
 	},
 	{

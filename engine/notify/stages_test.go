@@ -51,6 +51,12 @@ func TestARecordNamesItsStage(t *testing.T) {
 		s.print()
 		s.decide()
 	}
+	for _, tc := range wishStages {
+		s := newScene()
+		tc.change(s)
+		s.print()
+		s.decide()
+	}
 	for i, n := range met[1:] {
 		if n == 0 {
 			t.Errorf("no decision was made by stage %d, %s", i+1, Stages[i].Name)

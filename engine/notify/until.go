@@ -25,12 +25,13 @@ func (d *decision) limited() bool {
 		return false
 	case !d.policy.NowAtLimit:
 		return d.never(ReasonDeferLimit, d.collected...)
-	case d.holds.quiet:
-		d.wait = wait{outcome: Postponed, until: d.record.Facts.QuietEnd, reasons: []string{ReasonDeferLimit}}
-		return false
-	default:
-		return d.sends(ReasonDeferLimit, d.collected...)
 	}
+	if end := d.anyHushed(d.now); end > d.now {
+		d.wait = wait{outcome: Postponed, until: end, reasons: []string{ReasonDeferLimit}}
+		return false
+	}
+	d.open, d.held = d.openChannels(func(c Channel) bool { return d.hushed(c, d.now) <= d.now })
+	return d.sends(ReasonDeferLimit, d.collected...)
 }
 
 // expiresFirst is the stage of an expiry before the deferral ends. A deferral that does
@@ -49,7 +50,7 @@ func (d *decision) defers() bool {
 	strategy := d.record.Facts.Strategy
 	switch {
 	case d.wait.outcome != 0:
-	case strategy == DigestWindow:
+	case strategy == DigestWindow, strategy == 0 && d.policy.CappedToDigest && d.holds.fatigue() && d.event.Follows == nil:
 		d.digests(nil)
 	default:
 		until, settled := d.until(strategy)
@@ -127,9 +128,10 @@ func (d *decision) move(until engine.Millis) (engine.Millis, mover) {
 	if d.holds.cooldownApplies {
 		to(d.cooled(until), moverOther)
 	}
-	if d.holds.quietApplies && len(d.prefs.Quiet) > 0 {
-		to(d.prefs.Quiet.End(d.prefs.Zone, until), moverQuiet)
+	if d.holds.limitsApply {
+		to(d.limitFrees(until), moverOther)
 	}
+	to(d.anyChannelFree(until))
 	return until, moved
 }
 
@@ -141,6 +143,8 @@ func (d *decision) strategyEnd(strategy Strategy) engine.Millis {
 		return d.now + fixedDelay
 	case NextHour:
 		return zone.NextHour(d.now)
+	case LikelyHour:
+		return d.likelyHour()
 	case NextQuietEnd:
 		if end := d.prefs.Quiet.NextEnd(zone, d.now); end != 0 {
 			return end
@@ -149,10 +153,25 @@ func (d *decision) strategyEnd(strategy Strategy) engine.Millis {
 	return zone.Next(d.now, d.set.Local.Morning)
 }
 
+// likelyHour returns the start of the hour at which the user is likely to open; now where it
+// is not known, is this one, or comes after the rule's bound.
+func (d *decision) likelyHour() engine.Millis {
+	const hour = engine.Millis(60 * 60 * 1000)
+	h := d.record.Facts.Taste.Habit
+	if h == nil || h.Hour < 0 {
+		return d.now
+	}
+	hours := (h.Hour - d.now.Time().UTC().Hour() + 24) % 24
+	if at := d.now/hour*hour + engine.Millis(hours)*hour; hours > 0 && at-d.now <= d.action.Within {
+		return at
+	}
+	return d.now
+}
+
 // spread returns how long after an instant at which many wake up the event does,
 // so that it still fits before its expiry.
 func (d *decision) spread(until engine.Millis, last mover, strategy Strategy) engine.Millis {
-	if last != moverQuiet && (last != moverRule || strategy != NextMorning && strategy != NextQuietEnd) {
+	if last != moverQuiet && (last != moverRule || strategy != NextMorning && strategy != NextQuietEnd && strategy != LikelyHour) {
 		return 0
 	}
 	spread := engine.Millis(xxhash.Sum64(d.event.ID[:]) % uint64(d.room(until)+1))
@@ -179,14 +198,20 @@ func (d *decision) room(until engine.Millis) engine.Millis {
 // digests makes the event wait until the next slot for digests. Quiet hours alone move
 // the slot.
 func (d *decision) digests(reasons []string) {
-	slot := d.prefs.Zone.Next(d.now, d.set.Local.Digests...)
-	if d.holds.quietApplies {
-		slot = d.prefs.Quiet.End(d.prefs.Zone, slot)
-	}
+	slot := d.anyHushed(d.nextDigest())
 	if d.says(Later) {
 		d.record.Facts.RuleUntil = slot
 	}
 	d.wait = wait{Later, slot, reasons, slot, d.digestKey()}
+}
+
+// nextDigest returns the next time of the user's digests.
+func (d *decision) nextDigest() engine.Millis {
+	times := d.set.Local.Digests
+	if len(d.prefs.Digests) > 0 {
+		times = d.prefs.Digests
+	}
+	return d.prefs.Zone.Next(d.now, times...)
 }
 
 // digestKey returns the key of the event's digest.

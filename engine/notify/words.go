@@ -111,11 +111,12 @@ const (
 	NextMorning                       // the next morning of the user's clock
 	NextQuietEnd                      // the end of the quiet span that is, else of the next one; without any as NextMorning
 	DigestWindow                      // the next slot for digests
+	LikelyHour                        // the hour at which the user is likely to open, within the rule's bound
 	strategyCount = iota + 1
 )
 
 var strategyNames = [strategyCount]string{
-	"", "fixed_delay_15m", "next_hour", "next_morning", "next_quiet_end", "digest_window",
+	"", "fixed_delay_15m", "next_hour", "next_morning", "next_quiet_end", "digest_window", "likely_hour",
 }
 
 // String returns the strategy's name in JSON, "" for none.
@@ -144,8 +145,8 @@ const (
 	ReasonExpiresFirst  = "EXPIRES_FIRST"
 	ReasonDigested      = "DIGESTED"
 	ReasonLimit         = "LIMIT"
-	ReasonPaused        = "PAUSED"
-	ReasonSnoozed       = "SNOOZED"
+	ReasonPaused        = "USER_PAUSED"
+	ReasonSnoozed       = "USER_SNOOZED"
 	ReasonTopicDigest   = "TOPIC_DIGEST"
 	ReasonRead          = "ALREADY_READ"
 	ReasonDelivered     = "ALREADY_DELIVERED"

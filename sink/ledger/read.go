@@ -9,22 +9,26 @@ import (
 	"keyfold/engine/notify"
 )
 
-// Asked returns what a load reads: the users, those whose deferrals are asked for, and
-// the events.
-func Asked(asks []notify.Ask) (users, waiting []string, events []uuid.UUID) {
+// Asked returns what a load reads: the users, those whose deferrals are asked for, the
+// events, and those of which reports are asked for.
+func Asked(asks []notify.Ask) (users, waiting []string, events, reports []uuid.UUID) {
 	for i := range asks {
 		users = append(users, asks[i].User)
 		events = append(events, asks[i].Events...)
+		reports = append(reports, asks[i].Reports...)
 		if asks[i].Deferrals {
 			waiting = append(waiting, asks[i].User)
 		}
 	}
-	return users, waiting, events
+	return users, waiting, events, reports
 }
 
-// Standings returns the answers of a load: of users, of keys by their event_id, and of
-// users' deferrals.
-func Standings(asks []notify.Ask, users map[string]notify.Standing, keys map[uuid.UUID]notify.Known, deferred map[string][]notify.Due) []notify.Standing {
+// Standings returns the answers of a load: of users, of keys by their event_id, of users'
+// deferrals, and of reports by event_id.
+func Standings(
+	asks []notify.Ask, users map[string]notify.Standing, keys map[uuid.UUID]notify.Known, deferred map[string][]notify.Due,
+	reported map[uuid.UUID]notify.Reported,
+) []notify.Standing {
 	all := make([]notify.Standing, len(asks))
 	for i := range asks {
 		ask := &asks[i]
@@ -35,6 +39,9 @@ func Standings(asks []notify.Ask, users map[string]notify.Standing, keys map[uui
 		}
 		if ask.Deferrals {
 			all[i].Deferred = slices.Clone(deferred[ask.User])
+		}
+		for _, event := range ask.Reports {
+			all[i].Reported = append(all[i].Reported, reported[event])
 		}
 	}
 	return all

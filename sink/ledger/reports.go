@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"slices"
+
 	"github.com/google/uuid"
 
 	"keyfold/engine/notify"
@@ -17,7 +19,11 @@ type Reported struct {
 	Newest   bool // of its event's turns
 	Outcome  notify.Outcome
 	Erased   bool // its user is: no text is kept of it
+	User     string
+	Type     notify.EventType
 	Delivery notify.Delivery
+
+	before notify.Delivery // as it was stored
 }
 
 // NamedBy returns the ids by which reports name decisions: of decisions, and of events
@@ -39,6 +45,7 @@ func Report(reports []notify.Report, named []Reported) (answers []error, changed
 	byDecision, byEvent := map[uuid.UUID][]*Reported{}, map[uuid.UUID][]*Reported{}
 	for i := range named {
 		d := &named[i]
+		d.before = d.Delivery
 		byDecision[d.Decision] = []*Reported{d}
 		if !d.Newest {
 			continue
@@ -63,7 +70,7 @@ func Report(reports []notify.Report, named []Reported) (answers []error, changed
 			switch {
 			case d.Outcome != notify.Now:
 				answers[i] = r.NotNow(d.Decision, d.Outcome)
-			case d.take(r.Delivery()) && !met[d]:
+			case d.take(r) && !met[d]:
 				met[d] = true
 				changed = append(changed, d)
 			}
@@ -72,14 +79,40 @@ func Report(reports []notify.Report, named []Reported) (answers []error, changed
 	return answers, changed
 }
 
-// take replaces the delivery where the other one follows it, and reports whether it did.
-func (d *Reported) take(other notify.Delivery) bool {
+// take takes in what a report says of the delivery, and reports whether that changed
+// anything.
+func (d *Reported) take(r *notify.Report) bool {
+	said := *r
 	if d.Erased {
-		other.Error = ""
+		said.Error = ""
 	}
-	if !other.Follows(d.Delivery) {
-		return false
+	return d.Delivery.Take(&said)
+}
+
+// Responding returns the users of whom deliveries have changed so that their responses do,
+// sorted. Those of erased users are not kept.
+func Responding(changed []*Reported) (users []string) {
+	for _, d := range changed {
+		if !d.Erased && d.responds() {
+			users = append(users, d.User)
+		}
 	}
-	d.Delivery = other
-	return true
+	slices.Sort(users)
+	return slices.Compact(users)
+}
+
+// responds reports whether a change of the delivery counts as a response.
+func (d *Reported) responds() bool {
+	var r notify.Responses
+	r.Take(d.Type, &d.before, &d.Delivery)
+	return r.At != 0
+}
+
+// Respond takes changed deliveries of users into their responses.
+func Respond(changed []*Reported, of map[string]*notify.Responses) {
+	for _, d := range changed {
+		if r := of[d.User]; r != nil && !d.Erased {
+			r.Take(d.Type, &d.before, &d.Delivery)
+		}
+	}
 }

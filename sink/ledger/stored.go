@@ -63,3 +63,12 @@ func (d Decoder) JSON(text []byte, into any) error {
 	}
 	return nil
 }
+
+// Responses returns nil for NULL.
+func (d Decoder) Responses(text []byte) (*notify.Responses, error) {
+	if len(text) == 0 {
+		return nil, nil
+	}
+	r := new(notify.Responses)
+	return r, d.JSON(text, r)
+}

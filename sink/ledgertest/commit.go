@@ -77,12 +77,12 @@ func testStagesOfRecords(t *testing.T, s Store) {
 		decided = append(decided, d)
 	}
 	add(2, notify.Never, 0, notify.ReasonNoChannel)
-	add(5, notify.Never, 1, notify.ReasonNoChannel)
-	add(5, notify.Never, 1, "PAUSED")
-	add(6, notify.Now, 1, "FORCED")
-	add(6, notify.Later, 1, "BY_DAY", notify.ReasonCap5M)
-	add(7, notify.Later, 1, notify.ReasonCap1H, notify.ReasonQuietHours)
-	add(12, notify.Never, 1, notify.ReasonExpiresFirst, "BY_DAY")
+	add(6, notify.Never, 1, notify.ReasonNoChannel)
+	add(6, notify.Never, 1, "PAUSED")
+	add(7, notify.Now, 1, "FORCED")
+	add(7, notify.Later, 1, "BY_DAY", notify.ReasonCap5M)
+	add(8, notify.Later, 1, notify.ReasonCap1H, notify.ReasonQuietHours)
+	add(13, notify.Never, 1, notify.ReasonExpiresFirst, "BY_DAY")
 	must(t, commit(s, change("a", 0, decided...)))
 	compare := func(what string) {
 		t.Helper()

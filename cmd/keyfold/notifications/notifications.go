@@ -13,6 +13,7 @@ type Cmd struct {
 	Work       workCmd                  `cmd:"" uses:"broker,queue,admin,worker,retries,hold,ledger,rules,links,taste,store,profiles,embedding" help:"Run the worker: consume, decide, store, dispatch, acknowledge."`
 	Serve      serveCmd                 `cmd:"" uses:"broker,admin,ledger,rules,repeats,links" help:"Run the HTTP API: publish notifications, answer with decisions."`
 	Send       sendCmd                  `cmd:"" uses:"broker" help:"Publish the notifications of a file."`
+	Cancel     cancelCmd                `cmd:"" uses:"ledger,rules" help:"End notifications that wait, and their follow-ups."`
 	Rules      rulesCmd                 `cmd:"" help:"Check, publish, compare and roll back sets of rules."`
 	User       decisions.User[*app.App] `cmd:"" uses:"ledger" help:"Show and verify a user, set and import preferences, erase a user."`
 	Decision   decisionCmd              `cmd:"" uses:"ledger" help:"Show why a notification was decided so."`

@@ -96,6 +96,9 @@ func (c *serveCmd) Run(a *app.App) (err error) {
 	if ports.Pages, err = pagesOf(a, ledger, sets); err != nil {
 		return err
 	}
+	if ports.Canceller, err = canceller(a, ledger, sets); err != nil {
+		return err
+	}
 	if s.repeats, err = openRepeats(a, &ports); err != nil {
 		return err
 	}

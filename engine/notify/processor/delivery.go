@@ -72,6 +72,8 @@ type Delivery struct {
 	Event *notify.Notification // nil: deferrals
 	// Due is one deferral, or all that a claim returned of one digest.
 	Due []notify.Due
+	// Cancel asks to end what waits, in place of Event and Due; nil: it does not.
+	Cancel *notify.Cancellation
 	// At is the clock of the decision; 0: the processor's, read once per flush.
 	At engine.Millis
 	// Redelivered: the event may have been decided before. Without it, the key of a new
@@ -104,10 +106,20 @@ func (d *Delivery) items() []notify.Due {
 }
 
 // User returns whose delivery it is.
-func (d *Delivery) User() string { return d.items()[0].Event.UserID }
+func (d *Delivery) User() string {
+	if d.Cancel != nil {
+		return d.Cancel.User
+	}
+	return d.items()[0].Event.UserID
+}
 
 // repeats reports whether a delivery may ask for what was decided before.
-func (d *Delivery) repeats() bool { return d.Event == nil || d.Redelivered }
+func (d *Delivery) repeats() bool { return d.Event == nil || d.Redelivered || d.endsOthers() }
+
+// endsOthers reports whether a delivery ends what waits.
+func (d *Delivery) endsOthers() bool {
+	return d.Cancel != nil || d.Event != nil && d.Event.Replaces.Any()
+}
 
 // Bytes estimates what a delivery keeps in memory.
 func (d *Delivery) Bytes() int {
@@ -135,24 +147,80 @@ func sortDeliveries(all []Delivery) {
 		if c := cmp.Compare(a.At, b.At); c != 0 || a.finish || b.finish {
 			return c
 		}
+		switch { // a cancellation is last: it ends what comes with it, too
+		case b.Cancel != nil:
+			return -1
+		case a.Cancel != nil:
+			return 1
+		}
 		return compareItems(a.items()[0], b.items()[0])
 	})
+	replacementsLast(all)
+}
+
+// replacementsLast moves an event that replaces others behind those of them that come with it.
+func replacementsLast(all []Delivery) {
+	for i := 0; i < len(all); i++ {
+		e := all[i].Event
+		if e == nil || !e.Replaces.Any() {
+			continue
+		}
+		for j := len(all) - 1; j > i; j-- {
+			if o := all[j].Event; o != nil && !o.Replaces.Any() && e.Replaces.Of(e, o) {
+				moved := all[i]
+				copy(all[i:j], all[i+1:j+1])
+				all[j] = moved
+				i--
+				break
+			}
+		}
+	}
 }
 
 // endOfTime is the clock of a replay's end: every deferral is due before it.
 const endOfTime = engine.Millis(math.MaxInt64)
 
-// eventIDs returns the ids of the events that deliveries ask for, each once.
+// eventIDs returns the ids of the events whose keys deliveries need, each once.
 func eventIDs(all []Delivery) []uuid.UUID {
-	var ids []uuid.UUID
-	seen := map[uuid.UUID]bool{}
+	var ids set
+	for i := range all {
+		if c := all[i].Cancel; c != nil {
+			ids.add(c.Event)
+		}
+		for _, item := range all[i].items() {
+			ids.add(item.Event.ID)
+		}
+	}
+	return ids.ids
+}
+
+// reportsWanted returns the events whose reports can end follow-ups among the deliveries.
+func reportsWanted(all []Delivery) []uuid.UUID {
+	var ids set
 	for i := range all {
 		for _, item := range all[i].items() {
-			if !seen[item.Event.ID] {
-				seen[item.Event.ID] = true
-				ids = append(ids, item.Event.ID)
+			if f := item.Event.Follows; f != nil {
+				ids.add(f.Before()...)
 			}
 		}
 	}
-	return ids
+	return ids.ids
+}
+
+// set has ids, each once, in the order in which they came.
+type set struct {
+	ids []uuid.UUID
+	met map[uuid.UUID]bool
+}
+
+func (s *set) add(ids ...uuid.UUID) {
+	if s.met == nil {
+		s.met = map[uuid.UUID]bool{}
+	}
+	for _, id := range ids {
+		if id != uuid.Nil && !s.met[id] {
+			s.met[id] = true
+			s.ids = append(s.ids, id)
+		}
+	}
 }

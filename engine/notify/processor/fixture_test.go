@@ -197,7 +197,8 @@ type fixture struct {
 	faults *faulty
 	out    *outbox
 	now    engine.Millis
-	beside *beside // a candidate; nil: none
+	beside *beside     // a candidate; nil: none
+	set    *notify.Set // nil: the shipped one
 	log    *slog.Logger
 }
 
@@ -223,6 +224,9 @@ func (f *fixture) again(t testing.TB, config processor.Config) *processor.Proces
 	t.Helper()
 	ports := processor.Ports{
 		Ledger: f.faults, Dispatcher: f.out, Sets: sets{shippedSet(t)}, Clock: func() engine.Millis { return f.now }, Log: f.log,
+	}
+	if f.set != nil {
+		ports.Sets = sets{f.set}
 	}
 	if f.beside != nil {
 		ports.Sets, ports.Shadows = sets{f.beside.set(t)}, f.beside

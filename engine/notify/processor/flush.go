@@ -32,14 +32,16 @@ type work struct {
 	loaded   bool
 	met      bool // loaded before: what was made of it was refused
 	standing notify.Standing
-	known    map[uuid.UUID]notify.Known // keys that are stored, by event
+	known    map[uuid.UUID]notify.Known    // keys that are stored, by event
+	reported map[uuid.UUID]notify.Reported // of the steps before follow-ups, by event
 
 	// What the plan of this round came to. See plan.go.
 	state   notify.State
 	version int64
 	change  notify.Change
 	would   []notify.Record // by the candidate, aligned with change.Decided; nil: there is none
-	waiting []notify.Due    // of a replay: the user's deferrals
+	tracks  bool            // waiting is kept
+	waiting []notify.Due    // of a replay, and where a delivery ends others: the user's deferrals
 	answers []answer        // aligned with deliveries
 
 	done bool

@@ -19,8 +19,9 @@ func (f *flush) load() error {
 	)
 	for _, w := range f.works {
 		if !w.loaded {
+			w.tracks = f.config.Replay || slices.ContainsFunc(w.deliveries, func(d Delivery) bool { return d.endsOthers() })
 			asks = append(asks, notify.Ask{
-				User: w.user, Events: eventIDs(w.deliveries), Deferrals: f.config.Replay,
+				User: w.user, Events: eventIDs(w.deliveries), Deferrals: w.tracks, Reports: reportsWanted(w.deliveries),
 				Stale: !f.config.Replay && !w.met && !slices.ContainsFunc(w.deliveries, func(d Delivery) bool { return d.repeats() }),
 			})
 			works = append(works, w)
@@ -44,6 +45,10 @@ func (f *flush) load() error {
 		w.standing, w.loaded, w.met = standings[i], true, true
 		if w.known == nil {
 			w.known = map[uuid.UUID]notify.Known{}
+		}
+		w.reported = map[uuid.UUID]notify.Reported{}
+		for j, id := range asks[i].Reports {
+			w.reported[id] = standings[i].Reported[j]
 		}
 		for j, id := range asks[i].Events {
 			if key := standings[i].Known[j]; key.Outcome != 0 {

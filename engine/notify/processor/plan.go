@@ -60,7 +60,7 @@ func (f *flush) planWork(w *work) {
 	w.change, w.would = notify.Change{User: w.user, Version: w.standing.Version}, nil
 	w.answers = make([]answer, len(w.deliveries))
 	p := planner{flush: f, work: w, planned: map[uuid.UUID]int{}}
-	if f.config.Replay {
+	if w.tracks {
 		w.waiting = f.deferred(w)
 	}
 	for i := range w.deliveries {
@@ -82,6 +82,9 @@ type planner struct {
 
 // answer decides the turns of a delivery that are not decided yet.
 func (p *planner) answer(d *Delivery) (a answer) {
+	if d.Cancel != nil {
+		return p.cancel(d.Cancel, d.At)
+	}
 	var open []notify.Due
 	for _, item := range d.items() {
 		if p.work.decidedBefore(&item) {
@@ -111,30 +114,69 @@ func (p *planner) decide(items []notify.Due, at engine.Millis) (records []int) {
 		e := items[i].Event
 		e.Print = p.set.Policy.Print(e)
 	}
+	if items[0].Event.Replaces.Any() && items[0].Turn.Number == 0 {
+		records = p.replace(&items[0], now)
+	}
+	p.tellReports(items)
 	would := p.shadowed(items, now)
 	for i, r := range p.records(p.set, items, now) {
 		if r.Outcome == notify.Postponed {
 			p.postpone(items[i], r.DeferUntil)
 			continue
 		}
-		w.version++
-		r.Seq, r.DecisionID = w.version, newDecisionID(r.DecidedAt)
-		w.state.Fold(&r)
-		records = append(records, len(w.change.Decided))
+		var second *notify.Record
 		if would != nil {
-			w.would = append(w.would, would[i])
+			second = &would[i]
 		}
-		p.planned[r.EventID] = len(w.change.Decided)
-		w.change.Decided = append(w.change.Decided, notify.Decided{Record: r, Event: items[i].Event})
-		w.change.Postponed = slices.DeleteFunc(w.change.Postponed, func(o notify.Postponement) bool { return o.EventID == r.EventID })
-		if p.config.Replay && r.Outcome == notify.Later {
-			w.waiting = append(w.waiting, notify.Due{
-				Event: items[i].Event, Turn: notify.Turn{Number: r.Turn + 1, Spent: r.Spent},
-				DueAt: r.DeferUntil, DigestKey: r.DigestKey, Slot: r.Slot,
-			})
-		}
+		records = append(records, p.add(r, items[i].Event, second))
 	}
 	return records
+}
+
+// add takes a record into the change, and returns its index there. would is the record by
+// the candidate; nil: there is none.
+func (p *planner) add(r notify.Record, event *notify.Notification, would *notify.Record) int {
+	w := p.work
+	w.version++
+	r.Seq, r.DecisionID = w.version, newDecisionID(r.DecidedAt)
+	w.state.Fold(&r)
+	if p.set.Shadow != nil && p.ports.Shadows != nil {
+		if would == nil {
+			would = &r // what no set decides
+		}
+		w.would = append(w.would, *would)
+	}
+	at := len(w.change.Decided)
+	p.planned[r.EventID] = at
+	w.change.Decided = append(w.change.Decided, notify.Decided{Record: r, Event: event})
+	w.change.Postponed = slices.DeleteFunc(w.change.Postponed, func(o notify.Postponement) bool { return o.EventID == r.EventID })
+	if w.tracks {
+		ended := func(d notify.Due) bool { return d.Event.ID == r.EventID }
+		w.waiting, w.change.FollowUps = slices.DeleteFunc(w.waiting, ended), slices.DeleteFunc(w.change.FollowUps, ended)
+	}
+	if r.Outcome == notify.Later {
+		p.waits(notify.Due{
+			Event: event, Turn: notify.Turn{Number: r.Turn + 1, Spent: r.Spent},
+			DueAt: r.DeferUntil, DigestKey: r.DigestKey, Slot: r.Slot,
+		})
+	}
+	for i := range r.Facts.FollowUps {
+		due, err := event.FollowUp(&r.Facts.FollowUps[i])
+		if err != nil { // a body that was parsed
+			p.ports.Log.Error("a follow-up could not be made", "event_id", event.ID, "error", err, "hint", "report it with the event's text")
+			continue
+		}
+		w.change.FollowUps = append(w.change.FollowUps, due)
+		p.waits(due)
+	}
+	return at
+}
+
+// waits keeps a deferral that the change makes.
+func (p *planner) waits(due notify.Due) {
+	if p.work.tracks {
+		p.work.waiting = append(p.work.waiting, due)
+	}
 }
 
 // records decides by a set, and changes nothing.
@@ -144,16 +186,23 @@ func (p *planner) records(set *notify.Set, items []notify.Due, now engine.Millis
 		item := &items[0]
 		turn := item.Turn
 		turn.Due = item.DueAt
-		return []notify.Record{notify.Decide(set, &w.standing.Preferences, &w.state, item.Event, turn, p.scores[item.Event], now)}
+		return []notify.Record{notify.Decide(set, &w.standing.Preferences, &w.state, item.Event, turn, p.scoreOf(item.Event, now), now)}
 	}
 	scores := make([]notify.Score, len(items))
 	for i := range items {
-		scores[i] = p.scores[items[i].Event]
+		scores[i] = p.scoreOf(items[i].Event, now)
 		// Quiet hours may have moved the digest, which is another one then: what of it
 		// went out before has its own id.
 		items[i].Slot = items[i].DueAt
 	}
 	return notify.DecideDigest(set, &w.standing.Preferences, &w.state, items, scores, now)
+}
+
+// scoreOf returns what was read before a decision.
+func (p *planner) scoreOf(e *notify.Notification, now engine.Millis) notify.Score {
+	score := p.scores[e]
+	score.Habit = p.work.standing.Responses.Of(e.Type, now)
+	return score
 }
 
 // shadowed decides by the candidate, from the same state; nil: there is none.
@@ -179,7 +228,8 @@ func (p *planner) postpone(item notify.Due, until engine.Millis) {
 	w := p.work
 	w.change.Postponed = slices.DeleteFunc(w.change.Postponed, func(o notify.Postponement) bool { return o.EventID == item.Event.ID })
 	w.change.Postponed = append(w.change.Postponed, notify.Postponement{EventID: item.Event.ID, DueAt: until})
-	if p.config.Replay {
+	if w.tracks {
+		w.waiting = slices.DeleteFunc(w.waiting, func(d notify.Due) bool { return d.Event.ID == item.Event.ID })
 		item.DueAt = until
 		w.waiting = append(w.waiting, item)
 	}

@@ -9,11 +9,10 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
-	"keyfold/engine/notify/quiet"
 )
 
 // Case is a test case of a document: an event, what is known of its user, and the
-// decision that is expected.
+// decision that is expected; or a digest and the texts that are expected.
 type Case struct {
 	Name string
 
@@ -30,6 +29,10 @@ type Case struct {
 	reasons []string
 	rule    string // its name; "": none
 	until   engine.Millis
+	digest  *digestCase // nil: it is of a decision
+	// Of a NOW; nil: not compared.
+	channels []notify.Channel
+	follows  *[]followCase
 }
 
 // earlier is a notification that was sent before.
@@ -47,9 +50,12 @@ func (r *reader) testCase(n *node) (c Case) {
 	if now := n.get("now"); n.kind == '{' && now != nil && now.kind != 'n' {
 		c.now = r.instant(now)
 	}
-	r.object(n,
-		key{"name", true, func(n *node) { c.Name = r.string(n, 200) }},
-		key{"now", false, func(*node) {}},
+	name, now := key{"name", true, func(n *node) { c.Name = r.string(n, 200) }}, key{"now", false, func(*node) {}}
+	if n.kind == '{' && n.get("digest") != nil {
+		r.object(n, name, now, key{"digest", true, func(n *node) { c.digest = r.digestCase(n, c.now) }})
+		return c
+	}
+	r.object(n, name, now,
 		key{"event", true, func(n *node) { c.event = r.event(n, c.now) }},
 		key{"prefs", false, func(n *node) { r.preferences(n, &c.prefs) }},
 		key{"state", false, func(n *node) { r.state(n, &c) }},
@@ -64,6 +70,8 @@ func (r *reader) testCase(n *node) (c Case) {
 		}},
 		key{"rule", false, func(n *node) { c.rule = r.ruleNamed(n).Name }},
 		key{"defer_until", false, func(n *node) { c.until = r.instant(n) }},
+		key{"channels", false, func(n *node) { c.channels = words(r, n, 1, notify.Channels...) }},
+		key{"follow_ups", false, func(n *node) { c.follows = r.followCases(n) }},
 	)
 	return c
 }
@@ -129,29 +137,6 @@ func (r *reader) event(n *node, at engine.Millis) *notify.Notification {
 		r.add(n, Fault{Path: path, Text: fault.Text})
 	}
 	return nil
-}
-
-func (r *reader) preferences(n *node, p *notify.Preferences) {
-	r.object(n,
-		key{"zone", false, func(n *node) {
-			if !r.is(n, '"') {
-				return
-			}
-			zone, err := quiet.LoadZone(n.text)
-			if err != nil {
-				r.fault(n, "%v", err)
-			}
-			p.Zone = zone
-		}},
-		key{"quiet", false, func(n *node) {
-			if err := p.Quiet.UnmarshalJSON(n.raw); err != nil {
-				r.fault(n, "%v", err)
-			}
-		}},
-		key{"muted", false, func(n *node) { p.Muted = words(r, n, 0, notify.EventTypes...) }},
-		key{"channels", false, func(n *node) { p.Channels = words(r, n, 0, notify.Channels...) }},
-		key{"caps", false, func(n *node) { r.caps(n, &p.Caps) }},
-	)
 }
 
 // state reads what was sent before.

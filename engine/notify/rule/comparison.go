@@ -9,7 +9,7 @@ import (
 // comparison returns the function of a comparison's positive operator.
 func comparison(c *Condition) func(*notify.Input) bool {
 	o, _ := operatorOf(c.Operator).positive()
-	return o.compile(fieldOf(c.Field), c.Values)
+	return o.compile(fieldOf(c.Field), c)
 }
 
 func hasNull(values []notify.Value) bool {
@@ -78,7 +78,7 @@ func (f *field) equalNumber(values []notify.Value) func(*notify.Input) bool {
 	}
 }
 
-func equalMetadata(path string, values []notify.Value) func(*notify.Input) bool {
+func (f *field) equalValue(values []notify.Value) func(*notify.Input) bool {
 	null, texts := hasNull(values), textsOf(values)
 	var numbers []notify.Decimal
 	var bools [2]bool // false, true
@@ -93,7 +93,7 @@ func equalMetadata(path string, values []notify.Value) func(*notify.Input) bool 
 	slices.SortFunc(numbers, notify.Decimal.Compare)
 	onlyNull := len(texts)+len(numbers) == 0 && bools == [2]bool{}
 	return func(in *notify.Input) (found bool) {
-		switch v := in.Event.Metadata.Get(path); {
+		switch v := f.value(in); {
 		case v.Kind <= notify.Null:
 			return null
 		case onlyNull:

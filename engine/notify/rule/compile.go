@@ -74,6 +74,8 @@ func (p *Program) compile(c *Condition, then, otherwise int32) int32 {
 		return otherwise
 	case "NOT":
 		return p.compile(&c.Rules[0], otherwise, then)
+	case always:
+		return then
 	}
 	if _, negated := operatorOf(c.Operator).positive(); negated {
 		then, otherwise = otherwise, then

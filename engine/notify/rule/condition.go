@@ -5,19 +5,25 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"keyfold/engine/notify"
 )
 
-// Condition is a combination of conditions, or a comparison. The package's comment
-// has its laws.
+// Condition is a combination of conditions, a comparison, or always true. The package's
+// comment has its laws.
 type Condition struct {
-	Op    string // "AND", "OR", "NOT"; "" for a comparison
+	Op    string // "AND", "OR", "NOT"; [always]; "" for a comparison
 	Rules []Condition
 
 	Field    string
 	Operator string
 	Values   []notify.Value // as many as the operator takes
+	rule     uuid.UUID      // whose comparison it is
 }
+
+// always is the Op of a condition that every event meets.
+const always = "ALWAYS"
 
 // ops are the ways to combine conditions.
 var ops = []string{"AND", "OR", "NOT"}
@@ -35,11 +41,21 @@ func (r *reader) condition(n *node, depth int, nodes *int) (c Condition) {
 		return c
 	case n.kind == '{' && (n.get("op") != nil || n.get("rules") != nil):
 		r.combination(n, depth, nodes, &c)
+	case n.kind == '{' && n.get(alwaysKey) != nil:
+		c.Op = always
+		r.object(n, key{alwaysKey, true, func(n *node) {
+			if r.is(n, 'f') && n.kind == 'f' {
+				r.fault(n, "always is true only: to switch the rule off set enabled to false")
+			}
+		}})
 	default:
 		r.comparison(n, &c)
 	}
 	return c
 }
+
+// alwaysKey is the key of a condition that every event meets.
+const alwaysKey = "always"
 
 func (r *reader) combination(n *node, depth int, nodes *int, c *Condition) {
 	r.object(n,
@@ -70,6 +86,7 @@ func (r *reader) combination(n *node, depth int, nodes *int, c *Condition) {
 func (r *reader) comparison(n *node, c *Condition) {
 	var f *field
 	var value *node
+	c.rule = r.id
 	r.object(n,
 		key{"field", true, func(n *node) {
 			if f = r.field(n); f != nil {
@@ -93,11 +110,11 @@ func (r *reader) comparison(n *node, c *Condition) {
 	case o.takes == list && value.kind != '[':
 		r.fault(value, "%s takes a list, found %s: put it in brackets", c.Operator, value.withArticle())
 	case o.takes == list:
-		r.list(value, 1, func(item *node) { c.Values = append(c.Values, r.constant(item, f, c.Operator, o.value)) })
+		r.list(value, 1, func(item *node) { c.Values = append(c.Values, r.constant(item, f, c.Operator, o)) })
 	case value.kind == '[':
 		r.fault(value, "%s takes one value, found a list: use in or not_in", c.Operator)
 	default:
-		c.Values = []notify.Value{r.constant(value, f, c.Operator, o.value)}
+		c.Values = []notify.Value{r.constant(value, f, c.Operator, o)}
 	}
 }
 
@@ -112,15 +129,15 @@ func (r *reader) operator(n *node, f *field) string {
 		return ""
 	case f != nil && !o.suits(f):
 		positive, _ := o.positive()
-		r.fault(n, "%s is for %s, which %s is not: use one of %s", n.text, kindNames[positive.value], f.name, strings.Join(operatorsOf(f), ", "))
+		r.fault(n, "%s is for %s, which %s is not: use one of %s", n.text, positive.fields.plural(), f.name, strings.Join(operatorsOf(f), ", "))
 		return ""
 	}
 	return n.text
 }
 
-// constant reads a value that the field, if it is known, is compared with. kind is the
-// one of the operator's values, 0 for any.
-func (r *reader) constant(n *node, f *field, operator string, kind notify.Kind) (v notify.Value) {
+// constant reads a value that the field, if it is known, is compared with by an operator,
+// of which o is the positive one.
+func (r *reader) constant(n *node, f *field, operator string, o *operator) (v notify.Value) {
 	switch n.kind {
 	case 'n':
 		v.Kind = notify.Null
@@ -139,9 +156,13 @@ func (r *reader) constant(n *node, f *field, operator string, kind notify.Kind) 
 		return v
 	}
 	switch {
-	case kind != 0 && v.Kind != kind:
-		r.fault(n, "%s compares %s, found %s", operator, kindNames[kind], n.withArticle())
-	case f == nil || kind != 0 || v.Kind == notify.Null:
+	case o.value != 0 && v.Kind != o.value:
+		r.fault(n, "%s compares %s, found %s", operator, kindNames[o.value], n.withArticle())
+	case o.check != nil:
+		if fault := o.check(v); fault != "" {
+			r.fault(n, "%s: %s", operator, fault)
+		}
+	case f == nil || o.value != 0 || v.Kind == notify.Null:
 	default:
 		r.suits(n, f, v)
 	}

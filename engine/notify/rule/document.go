@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -131,7 +132,7 @@ func (r *reader) readRule(n *node) (out Rule) {
 	}
 	out.Enabled = true
 	r.object(n,
-		key{"rule_id", true, func(n *node) { out.ID = r.uuid(n) }},
+		key{"rule_id", true, func(n *node) { out.ID = r.uuid(n); r.id = out.ID }},
 		key{"name", true, func(n *node) { out.Name = r.string(n, 128) }},
 		key{"description", false, func(n *node) { out.Description = r.string(n, 4000) }},
 		key{"priority", true, func(n *node) { out.Priority = r.int(n, -1<<31, 1<<31-1) }},
@@ -172,13 +173,19 @@ func (r *reader) action(n *node) (a notify.Action) {
 		key{"outcome", true, func(n *node) { a.Outcome = word(r, n, notify.Now, notify.Later, notify.Never) }},
 		key{"defer_strategy", false, func(n *node) {
 			strategy = n
-			a.Strategy = word(r, n, notify.FixedDelay15m, notify.NextHour, notify.NextMorning, notify.NextQuietEnd, notify.DigestWindow)
+			a.Strategy = word(r, n, notify.FixedDelay15m, notify.NextHour, notify.NextMorning, notify.NextQuietEnd, notify.DigestWindow, notify.LikelyHour)
 		}},
 		key{"channel_override", false, func(n *node) { a.Channels = words(r, n, 1, notify.Channels...) }},
 		key{"reason_code", true, func(n *node) { a.Reason = r.reason(n) }},
 		key{"bypass", false, func(n *node) { bypass, a.Bypass = n, r.bypass(n) }},
 		key{"digest_key", false, func(n *node) { a.DigestKey = r.digestKey(n) }},
+		key{"within", false, func(n *node) { a.Within = r.duration(n, time.Hour, 24*time.Hour) }},
+		key{"escalate", false, func(n *node) { a.Escalate = r.escalation(n) }},
 	)
+	if steps := n.get("escalate"); steps != nil && steps.kind != 'n' && a.Outcome != 0 && a.Outcome != notify.Now {
+		r.fault(steps, "an escalation is for NOW only: remove it, or change the outcome; NOW with \"bypass\": [] waits for caps and quiet hours")
+	}
+	r.checkWithin(n, &a)
 	switch {
 	case a.Outcome == notify.Later && strategy == nil:
 		r.fault(n, "LATER needs a defer_strategy: add one")
@@ -197,9 +204,28 @@ func (r *reader) action(n *node) (a notify.Action) {
 	return a
 }
 
+// checkWithin checks the bound of likely_hour, which no other strategy has.
+func (r *reader) checkWithin(n *node, a *notify.Action) {
+	within := n.get("within")
+	switch given := within != nil && within.kind != 'n'; {
+	case a.Strategy == notify.LikelyHour && !given:
+		r.fault(n, "likely_hour needs a bound: add within, such as \"12h\"")
+	case given && a.Strategy != notify.LikelyHour:
+		r.fault(within, "within is for the defer_strategy likely_hour only: remove it, or change the strategy")
+	}
+}
+
+// newReasons were free for rules in sets that are published already.
+var newReasons = []string{
+	notify.ReasonLimit, notify.ReasonTopicDigest, notify.ReasonRead, notify.ReasonDelivered, notify.ReasonEscalated,
+	notify.ReasonOtherChannel, notify.ReasonCancelled, notify.ReasonReplaced, notify.ReasonReplaces, notify.ReasonPaused, notify.ReasonSnoozed,
+}
+
 func (r *reader) reason(n *node) string {
 	s := r.string(n, 64)
 	switch {
+	case slices.Contains(newReasons, s):
+		r.warn(n, "the reason %s is keyfold's own by now, and decisions of this rule look as if it were meant: choose another", s)
 	case slices.Contains(notify.Reasons, s):
 		r.fault(n, "the reason %s is keyfold's own: choose another", s)
 	case s != "" && !code.MatchString(s):
@@ -236,8 +262,8 @@ func (r *reader) digestKey(n *node) (names []string) {
 		}
 		switch f := r.field(item); {
 		case f == nil:
-		case f.number != nil || item.text == "in_quiet_hours":
-			r.fault(item, "%s differs from decision to decision: a digest_key is of the event's own fields", item.text)
+		case !f.own():
+			r.fault(item, "%s differs from decision to decision: a key is of the event's own fields", item.text)
 		case slices.Contains(names, item.text):
 			r.fault(item, "%s is there twice: remove one", item.text)
 		default:
@@ -245,4 +271,23 @@ func (r *reader) digestKey(n *node) (names []string) {
 		}
 	})
 	return names
+}
+
+// escalation reads the steps that follow a NOW.
+func (r *reader) escalation(n *node) (steps []notify.Escalation) {
+	if len(n.items) > notify.MaxSteps {
+		r.fault(n, "found %d steps, expected at most %d", len(n.items), notify.MaxSteps)
+	}
+	r.list(n, 1, func(item *node) {
+		s := notify.Escalation{Unless: notify.UnlessRead}
+		r.object(item,
+			key{"after", true, func(n *node) { s.After = r.duration(n, time.Minute, maxWindow) }},
+			key{"channels", true, func(n *node) { s.Channels = words(r, n, 1, notify.Channels...) }},
+			key{"unless", false, func(n *node) {
+				s.Unless = word(r, n, notify.UnlessRead, notify.UnlessDelivered, notify.UnlessNever)
+			}},
+		)
+		steps = append(steps, s)
+	})
+	return steps
 }

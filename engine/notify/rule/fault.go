@@ -88,6 +88,8 @@ func hint(name string, known []string) string {
 var synonyms = map[string]string{
 	"=": "eq", "==": "eq", "equals": "eq", "!=": "neq", "<>": "neq", "not_equals": "neq", "ne": "neq",
 	">": "gt", ">=": "gte", "<": "lt", "<=": "lte", "nin": "not_in", "one_of": "in",
+	"starts_with": "prefix", "startswith": "prefix", "begins_with": "prefix", "has": "contains", "includes": "contains", "like": "contains",
+	"rollout": "percent", "sample": "percent", "rate_limits": "limits", "categories": "topics", "escalation": "escalate",
 	"all": "AND", "any": "OR", "type": "event_type", "priority": "priority_hint", "channels": "channel",
 	"user": "user_id", "hour": "local_hour", "weekday": "local_weekday", "age": "age_s",
 	"send": "NOW", "allow": "NOW", "defer": "LATER", "delay": "LATER", "drop": "NEVER", "block": "NEVER", "suppress": "NEVER",

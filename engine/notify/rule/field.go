@@ -7,7 +7,7 @@ import (
 	"keyfold/engine/notify"
 )
 
-// field is what conditions can ask an event for. One of set, text, number and path
+// field is what conditions can ask an event for. One of set, text, number, instant and path
 // is there.
 type field struct {
 	name   string
@@ -24,7 +24,19 @@ type field struct {
 	places int      // n is the value x 10^places
 	bounds [2]int64 // of the value, where eq and in can be checked against them
 
-	path string // of metadata
+	instant func(in *notify.Input) engine.Millis
+
+	path   string                                 // of metadata or of attributes
+	values func(in *notify.Input) notify.Metadata // where path is there
+}
+
+// value returns the value under the path.
+func (f *field) value(in *notify.Input) notify.Value { return f.values(in).Get(f.path) }
+
+// own reports whether the field's value is the event's own, so that every decision of the
+// event reads the same.
+func (f *field) own() bool {
+	return f.number == nil && f.instant == nil && f.name != "in_quiet_hours" && !strings.HasPrefix(f.name, userPrefix)
 }
 
 // perSecond is the number of decimal places of fields in seconds, which are computed
@@ -68,8 +80,12 @@ var fields = []field{
 	},
 	{name: "in_quiet_hours", always: true, set: inQuiet},
 	count("count_5m", 0), count("count_1h", 1), count("count_24h", 2),
+	countOf("count_5m_type", 0, ofType), countOf("count_1h_type", 1, ofType), countOf("count_24h_type", 2, ofType),
+	countOf("count_5m_source", 0, ofSource), countOf("count_1h_source", 1, ofSource), countOf("count_24h_source", 2, ofSource),
+	countOf("count_5m_channel", 0, ofChannel), countOf("count_1h_channel", 1, ofChannel), countOf("count_24h_channel", 2, ofChannel),
 	since("since_last_s", func(in *notify.Input) engine.Millis { return in.SinceLast }),
 	since("since_same_type_s", func(in *notify.Input) engine.Millis { return in.SinceSame }),
+	{name: "now", always: true, instant: func(in *notify.Input) engine.Millis { return in.Now }},
 }
 
 func namesOf[T interface{ String() string }](all []T) (names []string) {
@@ -110,6 +126,16 @@ func since(name string, at func(*notify.Input) engine.Millis) field {
 // metadataLevels is how many names a path into the metadata has at most.
 const metadataLevels = 4
 
+// Prefixes of fields that are under a path.
+const (
+	metadataPrefix = "metadata."
+	userPrefix     = "user."
+)
+
+func metadataOf(in *notify.Input) notify.Metadata { return in.Event.Metadata }
+
+func attributesOf(in *notify.Input) notify.Metadata { return in.Attributes }
+
 // fieldOf returns the field of a name, nil where there is none.
 func fieldOf(name string) *field {
 	for i := range fields {
@@ -117,8 +143,11 @@ func fieldOf(name string) *field {
 			return &fields[i]
 		}
 	}
-	if path, ok := strings.CutPrefix(name, "metadata."); ok && goodPath(path) {
-		return &field{name: name, path: path}
+	if path, ok := strings.CutPrefix(name, metadataPrefix); ok && goodPath(path) {
+		return &field{name: name, path: path, values: metadataOf}
+	}
+	if path, ok := strings.CutPrefix(name, userPrefix); ok && goodPath(path) {
+		return &field{name: name, path: path, values: attributesOf}
 	}
 	return nil
 }
@@ -142,15 +171,17 @@ func (r *reader) field(n *node) *field {
 	f := fieldOf(n.text)
 	switch {
 	case f != nil:
-	case n.text == "metadata" || strings.HasPrefix(n.text, "metadata."):
+	case n.text == "metadata" || strings.HasPrefix(n.text, metadataPrefix):
 		r.fault(n, "malformed field %q: expected metadata. and 1 to %d names with dots between them, such as metadata.order.id",
 			n.text, metadataLevels)
+	case strings.HasPrefix(n.text, userPrefix):
+		r.fault(n, "malformed field %q: expected user. and 1 to %d names with dots between them, such as user.plan", n.text, metadataLevels)
 	default:
-		names := make([]string, len(fields), len(fields)+1)
+		names := make([]string, len(fields), len(fields)+2)
 		for i := range fields {
 			names[i] = fields[i].name
 		}
-		r.fault(n, "unknown field %q: %s", n.text, hint(n.text, append(names, "metadata.<path>")))
+		r.fault(n, "unknown field %q: %s", n.text, hint(n.text, append(names, "metadata.<path>", "user.<path>")))
 	}
 	return f
 }

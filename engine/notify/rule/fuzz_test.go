@@ -19,6 +19,14 @@ func FuzzDocuments(f *testing.F) {
 	f.Add([]byte(`{"version": "1", "rules": [{"rule_id": "6b657966-6f6c-4d00-8000-000000000001", "name": "a", "priority": 1, "version": "1.0.0",
 		"conditions": {"op": "NOT", "rules": [{"op": "OR", "rules": [{"field": "metadata.n", "operator": "lte", "value": 1e3}]}]},
 		"action": {"outcome": "LATER", "defer_strategy": "digest_window", "digest_key": ["metadata.n"], "reason_code": "AB"}}]}`))
+	f.Add([]byte(`{"version": "1", "policy": {"limits": [{"name": "a", "key": ["metadata.n"], "most": 1, "within": "1h"}],
+		"topics": [{"name": "t", "title": "T"}], "digests": {"keys": {"t": {"message": "{{range .Items}}{{cut 9 .Title}}{{end}}."}}}},
+		"rules": [{"rule_id": "6b657966-6f6c-4d00-8000-000000000001", "name": "a", "priority": 1, "version": "1.0.0",
+		"conditions": {"op": "AND", "rules": [{"always": true}, {"field": "user.since", "operator": "before", "value": "2026-12-24"},
+			{"field": "user_id", "operator": "percent", "value": 12.5}, {"field": "metadata.tags", "operator": "contains", "value": "x"}]},
+		"action": {"outcome": "NOW", "escalate": [{"after": "1h", "channels": ["sms"]}], "reason_code": "AB"}}],
+		"tests": [{"name": "d", "digest": {"key": "t", "events": [{}], "expect": {"more": 0}}},
+			{"name": "p", "event": {}, "outcome": "NOW", "reasons": [], "prefs": {"topics": {"t": {"channels": {"push": "off"}}}, "digests": ["18:00"]}}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		d, faults := Read(text)
 		if (d == nil) != (faults.Err() != nil) {
@@ -38,5 +46,6 @@ func FuzzDocuments(f *testing.F) {
 			p.Match(in, nil)
 			p.Near(in)
 		}
+		d.Test()
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"keyfold/engine"
 	"keyfold/engine/notify"
 )
 
@@ -15,13 +16,21 @@ func shopRules(n int) (rules []object) {
 	for i := range n {
 		kind := leaf("event_type", "eq", notify.EventTypes[i%len(notify.EventTypes)].String())
 		var c object
-		switch i / len(notify.EventTypes) % 5 {
+		switch i / len(notify.EventTypes) % 9 {
 		case 0:
 			c = all(kind, leaf("source", "in", []string{fmt.Sprint("service-", i), fmt.Sprint("team-", i), fmt.Sprint("job-", i)}))
 		case 1:
 			c = all(kind, leaf("metadata.campaign", "eq", fmt.Sprint("campaign-", i)), leaf("count_24h", "gte", 2))
 		case 2:
 			c = all(kind, leaf("metadata.n", "gt", 100+i), leaf("priority_hint", "in", []any{"LOW", nil}))
+		case 4:
+			c = all(kind, leaf("metadata.tags", "contains", fmt.Sprint("tag-", i)), leaf("metadata.starts", "before", "2027-01-01"))
+		case 5:
+			c = all(kind, leaf("user.since", "after", "2020-01-01"), leaf("user_id", "percent", 99), leaf("count_24h_channel", "gte", 20))
+		case 6:
+			c = all(kind, leaf("title", "contains", "le"), leaf("source", "prefix", "sh"), leaf("count_1h_type", "gt", 20), leaf("count_24h_source", "gt", 20))
+		case 7:
+			c = all(kind, leaf("metadata.s", "before", "2027-01-01"), leaf("now", "after", "2020-01-01"))
 		case 3:
 			c = all(object{"op": "OR", "rules": []any{leaf("local_hour", "lt", 6), leaf("local_hour", "gte", 22)}}, leaf("channel", "eq", "push"), kind)
 		default:
@@ -36,6 +45,10 @@ func shopRules(n int) (rules []object) {
 
 func TestMatchingDoesNotAllocate(t *testing.T) {
 	p, in := compiled(t, shopRules(200)...), promo()
+	for at := range engine.Millis(20) {
+		in.Sent = append(in.Sent, notify.Sent{At: in.Now - 60_000 + at, Type: notify.Promo, Channels: notify.SetOf(in.Event.Channels), Source: notify.SourceHash("shop")})
+	}
+	in.Sent = in.Sent[:19]
 	spent := []uuid.UUID{uuid.New(), uuid.New()}
 	if n := testing.AllocsPerRun(100, func() { p.Match(in, spent) }); n != 0 {
 		t.Errorf("a match against 200 rules allocates %v times", n)

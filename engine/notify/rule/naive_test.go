@@ -3,9 +3,12 @@ package rule
 import (
 	"encoding/json"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
@@ -13,26 +16,29 @@ import (
 	"keyfold/engine/notify"
 )
 
-// naive walks a condition as it stands in JSON and reads the event by the names of its
-// fields: it shares nothing with the compiler.
-func naive(c map[string]any, in *notify.Input) bool {
+// naive walks a condition of a rule as it stands in JSON and reads the event by the names
+// of its fields: it shares nothing with the compiler.
+func naive(id string, c map[string]any, in *notify.Input) bool {
+	if c["always"] != nil {
+		return true
+	}
 	switch c["op"] {
 	case "AND":
 		for _, kid := range c["rules"].([]any) {
-			if !naive(kid.(map[string]any), in) {
+			if !naive(id, kid.(map[string]any), in) {
 				return false
 			}
 		}
 		return true
 	case "OR":
 		for _, kid := range c["rules"].([]any) {
-			if naive(kid.(map[string]any), in) {
+			if naive(id, kid.(map[string]any), in) {
 				return true
 			}
 		}
 		return false
 	case "NOT":
-		return !naive(c["rules"].([]any)[0].(map[string]any), in)
+		return !naive(id, c["rules"].([]any)[0].(map[string]any), in)
 	}
 	found := naiveValue(c["field"].(string), in)
 	value, _ := c["value"].([]any)
@@ -48,6 +54,8 @@ func naive(c map[string]any, in *notify.Input) bool {
 		return found != nil
 	case "not_exists":
 		return found == nil
+	case "prefix", "contains", "before", "after", "percent":
+		return naiveText(id, c["operator"].(string), found, c["value"])
 	}
 	number, ok := found.(*big.Rat)
 	if !ok {
@@ -56,6 +64,90 @@ func naive(c map[string]any, in *notify.Input) bool {
 	want, _ := new(big.Rat).SetString(string(c["value"].(json.Number)))
 	order := number.Cmp(want)
 	return map[any]bool{"gt": order > 0, "gte": order >= 0, "lt": order < 0, "lte": order <= 0}[c["operator"]]
+}
+
+func naiveText(id, operator string, found, value any) bool {
+	if items, ok := found.(naiveItems); ok && operator == "contains" {
+		for _, item := range items {
+			if item == value {
+				return true
+			}
+		}
+		return false
+	}
+	at := func(v any) (time.Time, bool) {
+		if at, ok := v.(time.Time); ok {
+			return at, true
+		}
+		text, _ := v.(string)
+		for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
+			if at, err := time.Parse(layout, text); err == nil {
+				return at, true
+			}
+		}
+		return time.Time{}, false
+	}
+	switch operator {
+	case "before", "after":
+		is, ok := at(found)
+		limit, _ := at(value)
+		return ok && (operator == "before" && is.Before(limit) || operator == "after" && is.After(limit))
+	}
+	text, ok := found.(string)
+	switch {
+	case !ok:
+		return false
+	case operator == "prefix":
+		return len(text) >= len(value.(string)) && text[:len(value.(string))] == value
+	case operator == "contains":
+		return strings.Index(text, value.(string)) >= 0
+	}
+	rule := uuid.MustParse(id)
+	share, _ := new(big.Rat).SetString(string(value.(json.Number)))
+	hash := xxhash.NewWithSeed(xxhash.Sum64(rule[:]))
+	hash.Write([]byte(text))
+	return big.NewRat(int64(hash.Sum64()%10_000), 100).Cmp(share) < 0
+}
+
+// naiveItems are the texts in a list of the metadata.
+type naiveItems []string
+
+// naiveCount counts the messages of a window that have an entry which fits.
+func naiveCount(name string, in *notify.Input) any {
+	parts := strings.Split(name, "_")
+	within, _ := time.ParseDuration(parts[1])
+	var messages [][]notify.Sent
+	for _, s := range in.Sent {
+		if s.Item && len(messages) > 0 {
+			messages[len(messages)-1] = append(messages[len(messages)-1], s)
+		} else {
+			messages = append(messages, []notify.Sent{s})
+		}
+	}
+	fits := func(s notify.Sent) bool {
+		switch parts[2] {
+		case "type":
+			return !s.Follow && s.Type == in.Event.Type
+		case "source":
+			return !s.Follow && s.Source == notify.SourceHash(in.Event.Source)
+		}
+		for _, c := range in.Event.Channels {
+			if s.Channels.Has(c) {
+				return true
+			}
+		}
+		return false
+	}
+	n := int64(0)
+	for _, message := range messages {
+		for _, s := range message {
+			if s.At > in.Now-engine.Millis(within.Milliseconds()) && fits(s) {
+				n++
+				break
+			}
+		}
+	}
+	return big.NewRat(n, 1)
 }
 
 func naiveAny(found any, values []any) bool {
@@ -73,15 +165,17 @@ func naiveAny(found any, values []any) bool {
 			if f, ok := found.(*big.Rat); ok && f.Cmp(rat) == 0 {
 				return true
 			}
-		} else if _, ok := found.(*big.Rat); !ok && found == v {
+		} else if _, ok := found.(*big.Rat); ok {
+			continue
+		} else if _, ok := found.(naiveItems); !ok && found == v {
 			return true
 		}
 	}
 	return false
 }
 
-// naiveValue returns nil for null, else a bool, a string, a list of strings, a *big.Rat
-// or a struct{}.
+// naiveValue returns nil for null, else a bool, a string, a list of strings, a *big.Rat, a
+// time.Time, naiveItems or a struct{}.
 func naiveValue(name string, in *notify.Input) any {
 	text := func(s string) any {
 		if s == "" {
@@ -139,8 +233,17 @@ func naiveValue(name string, in *notify.Input) any {
 		return since(in.SinceLast)
 	case "since_same_type_s":
 		return since(in.SinceSame)
+	case "now":
+		return in.Now.Time()
 	}
-	for _, m := range e.Metadata {
+	if strings.HasPrefix(name, "count_") {
+		return naiveCount(name, in)
+	}
+	values := e.Metadata
+	if path, ok := strings.CutPrefix(name, "user."); ok {
+		values, name = in.Attributes, "metadata."+path
+	}
+	for _, m := range values {
 		if "metadata."+m.Path != name {
 			continue
 		}
@@ -152,7 +255,9 @@ func naiveValue(name string, in *notify.Input) any {
 			return r
 		case notify.String:
 			return m.Value.Text
-		case notify.Object, notify.Array:
+		case notify.Array:
+			return naiveItems(m.Value.Items)
+		case notify.Object:
 			return struct{}{}
 		}
 	}
@@ -161,7 +266,9 @@ func naiveValue(name string, in *notify.Input) any {
 
 // Pools of values that meet each other often.
 var (
-	poolTexts   = []string{"a", "b", "c", "1", "true"}
+	poolTexts   = []string{"a", "b", "c", "1", "true", "ab", "2026-12-24", "2026-12-24T00:00:00.001Z", "2026-12-24T01:00:00+01:00", "2026-12-32"}
+	poolTimes   = []string{"2026-12-24", "2026-12-24T00:00:00Z", "2026-12-24T00:00:00.001Z", "2026-12-24T00:59:59.999+01:00"}
+	poolShares  = []string{"0", "10", "50", "99.99", "100", "1e1"}
 	poolNumbers = []string{"0", "1", "1.0", "1.5", "15e-1", "-2", "2", "7", "1000", "0.0005", "9007199254740993", "1e30"}
 	poolPaths   = []string{"x", "y.z", "a.b.c.d"}
 )
@@ -190,6 +297,9 @@ func drawConstant(t *rapid.T, f *field) any {
 }
 
 func drawCondition(t *rapid.T, depth int) map[string]any {
+	if rapid.IntRange(0, 20).Draw(t, "always") == 0 {
+		return map[string]any{"always": true}
+	}
 	if op := rapid.SampledFrom([]string{"", "", "AND", "OR", "NOT"}).Draw(t, "op"); op != "" && depth > 1 {
 		kids := []any{drawCondition(t, depth-1)}
 		for op != "NOT" && rapid.Bool().Draw(t, "more") && len(kids) < 4 {
@@ -202,7 +312,7 @@ func drawCondition(t *rapid.T, depth int) map[string]any {
 		names = append(names, fields[i].name)
 	}
 	for _, path := range poolPaths {
-		names = append(names, "metadata."+path)
+		names = append(names, "metadata."+path, "user."+path)
 	}
 	f := fieldOf(rapid.SampledFrom(names).Draw(t, "field"))
 	operator := rapid.SampledFrom(operatorsOf(f)).Draw(t, "operator")
@@ -211,6 +321,12 @@ func drawCondition(t *rapid.T, depth int) map[string]any {
 	case "exists", "not_exists":
 	case "gt", "lt", "gte", "lte":
 		c["value"] = drawNumber(t)
+	case "prefix", "contains":
+		c["value"] = rapid.SampledFrom(poolTexts).Draw(t, "part")
+	case "before", "after":
+		c["value"] = rapid.SampledFrom(poolTimes).Draw(t, "instant")
+	case "percent":
+		c["value"] = json.Number(rapid.SampledFrom(poolShares).Draw(t, "share"))
 	case "in", "not_in":
 		values := []any{}
 		for range rapid.IntRange(1, 4).Draw(t, "values") {
@@ -221,6 +337,53 @@ func drawCondition(t *rapid.T, depth int) map[string]any {
 		c["value"] = drawConstant(t, f)
 	}
 	return c
+}
+
+// drawValues draws metadata or attributes.
+func drawValues(t *rapid.T) (values notify.Metadata) {
+	text := rapid.SampledFrom(poolTexts)
+	for _, path := range poolPaths {
+		kind := notify.Kind(rapid.IntRange(int(notify.Absent), int(notify.Array)).Draw(t, "kind"))
+		v := notify.Value{Kind: kind}
+		switch kind {
+		case notify.Absent:
+			continue
+		case notify.Bool:
+			v.Bool = rapid.Bool().Draw(t, "bool")
+		case notify.String:
+			v.Text = text.Draw(t, "value")
+		case notify.Number:
+			v.Text = string(drawNumber(t))
+			v.Number, _ = notify.ParseDecimal(v.Text)
+		case notify.Array:
+			v.Items = rapid.SliceOfN(text, 0, 3).Draw(t, "items")
+		}
+		values = append(values, notify.Member{Path: path, Value: v})
+	}
+	return values
+}
+
+// drawSent draws sends of which many are like the event. The items of a message have its
+// instant.
+func drawSent(t *rapid.T, e *notify.Notification, now engine.Millis) (sent []notify.Sent) {
+	agos := []engine.Millis{0, 1, 299_999, 300_000, 3_599_999, 3_600_000, 86_399_999, 86_400_000}
+	n := rapid.IntRange(0, 6).Draw(t, "sends")
+	at := rapid.SliceOfN(rapid.SampledFrom(agos), n, n).Draw(t, "agos")
+	slices.Sort(at)
+	slices.Reverse(at)
+	for i, ago := range at {
+		s := notify.Sent{
+			At: now - ago, Type: rapid.SampledFrom([]notify.EventType{e.Type, notify.Promo}).Draw(t, "type"),
+			Source:   notify.SourceHash(rapid.SampledFrom([]string{e.Source, "x"}).Draw(t, "source")),
+			Channels: notify.SetOf(rapid.SliceOfNDistinct(rapid.SampledFrom(notify.Channels), 1, 2, rapid.ID).Draw(t, "channels")),
+			Follow:   rapid.IntRange(0, 3).Draw(t, "follow") == 0,
+		}
+		if s.Item = i > 0 && rapid.Bool().Draw(t, "item"); s.Item {
+			s.At = sent[i-1].At
+		}
+		sent = append(sent, s)
+	}
+	return sent
 }
 
 func drawInput(t *rapid.T) *notify.Input {
@@ -235,24 +398,11 @@ func drawInput(t *rapid.T) *notify.Input {
 		Channels:  rapid.SliceOfNDistinct(rapid.SampledFrom(notify.Channels), 1, 4, rapid.ID).Draw(t, "channels"),
 		ExpiresAt: rapid.SampledFrom([]engine.Millis{0, 1}).Draw(t, "expires"),
 	}
-	for _, path := range poolPaths {
-		kind := notify.Kind(rapid.IntRange(int(notify.Absent), int(notify.Array)).Draw(t, "kind"))
-		v := notify.Value{Kind: kind}
-		switch kind {
-		case notify.Absent:
-			continue
-		case notify.Bool:
-			v.Bool = rapid.Bool().Draw(t, "bool")
-		case notify.String:
-			v.Text = text.Draw(t, "value")
-		case notify.Number:
-			v.Text = string(drawNumber(t))
-			v.Number, _ = notify.ParseDecimal(v.Text)
-		}
-		e.Metadata = append(e.Metadata, notify.Member{Path: path, Value: v})
-	}
+	e.Metadata = drawValues(t)
 	count := rapid.IntRange(0, 3)
+	now := engine.MillisOf(time.Date(2026, 12, 24, 0, 0, 0, 0, time.UTC)) + engine.Millis(rapid.IntRange(-1, 1).Draw(t, "now"))
 	return &notify.Input{
+		Now: now, Sent: drawSent(t, e, now), Attributes: drawValues(t),
 		Event: e, Turn: rapid.IntRange(0, 2).Draw(t, "turn"), AgeMs: ms.Draw(t, "age"), ExpiresMs: ms.Draw(t, "until"),
 		Hour: rapid.IntRange(0, 23).Draw(t, "hour"), Weekday: rapid.IntRange(1, 7).Draw(t, "weekday"), InQuiet: rapid.Bool().Draw(t, "quiet"),
 		Counts:    [3]int{count.Draw(t, "5m"), count.Draw(t, "1h"), count.Draw(t, "24h")},
@@ -294,10 +444,11 @@ func TestTheCompiledMatchEqualsANaiveWalk(t *testing.T) {
 	matches := 0
 	rapid.Check(t, func(r *rapid.T) {
 		c := drawCondition(r, 4)
-		p := compiled(t, ruleOf(1, 1, c, "NOW"))
+		rule := ruleOf(1, 1, c, "NOW")
+		p := compiled(t, rule)
 		for range 10 {
 			in := drawInput(r)
-			got, want := p.Match(in, nil) != nil, naive(c, in)
+			got, want := p.Match(in, nil) != nil, naive(rule["rule_id"].(string), c, in)
 			if got != want {
 				text, _ := json.Marshal(c)
 				r.Fatalf("the program says %t, the walk %t: %s for %+v, %+v", got, want, text, in, in.Event)
@@ -327,7 +478,7 @@ func TestTheFirstRuleByPriorityMatches(t *testing.T) {
 			rules = append(rules, rule)
 			if rapid.IntRange(0, 3).Draw(r, "spent") == 0 {
 				spent = append(spent, uuid.MustParse(rule["rule_id"].(string)))
-			} else if enabled && priority < best && naive(c, in) {
+			} else if enabled && priority < best && naive(rule["rule_id"].(string), c, in) {
 				want, best = rule["name"].(string), priority
 			}
 		}

@@ -68,6 +68,9 @@ func (c *Condition) missed(in *notify.Input) string {
 
 // String returns the condition in one line.
 func (c *Condition) String() string {
+	if c.Op == always {
+		return alwaysKey
+	}
 	var parts []string
 	for i := range c.Rules {
 		parts = append(parts, c.Rules[i].String())
@@ -97,10 +100,28 @@ func text(v notify.Value) string {
 	case notify.Object:
 		return "an object"
 	case notify.Array:
-		return "an array"
+		return listOf(v.Items)
 	default:
 		return "null"
 	}
+}
+
+// listed is how many members of a list an explanation repeats.
+const listed = 5
+
+// listOf returns the texts of a list.
+func listOf(items []string) string {
+	if len(items) == 0 {
+		return "an array"
+	}
+	var parts []string
+	for _, item := range items[:min(len(items), listed)] {
+		parts = append(parts, strconv.Quote(start(item)))
+	}
+	if len(items) > listed {
+		parts = append(parts, "...")
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
 }
 
 // shown is how many characters of an event's text an explanation repeats.
@@ -120,7 +141,9 @@ func start(text string) string {
 func (f *field) found(in *notify.Input) string {
 	switch {
 	case f.path != "":
-		return text(in.Event.Metadata.Get(f.path))
+		return text(f.value(in))
+	case f.instant != nil:
+		return strconv.Quote(clock(f.instant(in)))
 	case f.text != nil && f.text(in) == "":
 		return "null"
 	case f.text != nil:

@@ -13,13 +13,26 @@ type operator struct {
 	name    string
 	negates string // the operator of which it is the negation and takes the same; "": it has its own
 	takes   arity
-	// value is the kind of its values, and of the fields that it is for; 0: it takes any that
-	// the field can have.
+	fields  content // what its fields hold
+	// value is the kind of its values; 0: it takes any that the field can have.
 	value notify.Kind
+	// check says what is wrong with a value of the kind, with the cure; "": nothing. nil: all
+	// are right.
+	check func(notify.Value) string
 	// certain: it is true of every event with a field that is never null.
 	certain bool
-	compile func(f *field, values []notify.Value) func(*notify.Input) bool
+	compile func(f *field, c *Condition) func(*notify.Input) bool
 }
+
+// content is what an operator's fields hold. Metadata and attributes may hold all.
+type content string
+
+const (
+	ofAnything content = "" // that is not an instant
+	ofNumbers  content = "numbers"
+	ofTexts    content = "texts"
+	ofInstants content = "instants"
+)
 
 // arity is how many values an operator takes.
 type arity uint8
@@ -38,10 +51,15 @@ var operators = []operator{
 	{name: "not_in", negates: "in"},
 	{name: "exists", takes: none, certain: true, compile: exists},
 	{name: "not_exists", negates: "exists"},
-	{name: "gt", value: notify.Number, compile: ordered(func(order int) bool { return order > 0 })},
-	{name: "lt", value: notify.Number, compile: ordered(func(order int) bool { return order < 0 })},
-	{name: "gte", value: notify.Number, compile: ordered(func(order int) bool { return order >= 0 })},
-	{name: "lte", value: notify.Number, compile: ordered(func(order int) bool { return order <= 0 })},
+	{name: "gt", fields: ofNumbers, value: notify.Number, compile: ordered(func(order int) bool { return order > 0 })},
+	{name: "lt", fields: ofNumbers, value: notify.Number, compile: ordered(func(order int) bool { return order < 0 })},
+	{name: "gte", fields: ofNumbers, value: notify.Number, compile: ordered(func(order int) bool { return order >= 0 })},
+	{name: "lte", fields: ofNumbers, value: notify.Number, compile: ordered(func(order int) bool { return order <= 0 })},
+	{name: "prefix", fields: ofTexts, value: notify.String, check: checkText, compile: prefix},
+	{name: "contains", fields: ofTexts, value: notify.String, check: checkText, compile: contains},
+	{name: "before", fields: ofInstants, value: notify.String, check: checkInstant, compile: timed(func(order int) bool { return order < 0 })},
+	{name: "after", fields: ofInstants, value: notify.String, check: checkInstant, compile: timed(func(order int) bool { return order > 0 })},
+	{name: "percent", fields: ofTexts, value: notify.Number, check: checkPercent, compile: percent},
 }
 
 // operatorOf returns the operator of a name, nil where there is none.
@@ -63,13 +81,15 @@ func (o *operator) positive() (positive *operator, negated bool) {
 // suits reports whether a field has the operator.
 func (o *operator) suits(f *field) bool {
 	positive, _ := o.positive()
-	switch positive.value {
-	case notify.Number:
+	switch positive.fields {
+	case ofNumbers:
 		return f.number != nil || f.path != ""
-	case notify.String:
+	case ofTexts:
 		return f.text != nil || f.path != ""
+	case ofInstants:
+		return f.instant != nil || f.path != ""
 	default:
-		return true
+		return f.instant == nil
 	}
 }
 
@@ -83,26 +103,34 @@ func operatorsOf(f *field) (names []string) {
 	return names
 }
 
+// plural returns the fields' content for texts of faults.
+func (c content) plural() string {
+	if c == ofAnything {
+		return "what is no instant"
+	}
+	return string(c)
+}
+
 // kindNames are kinds of values in the plural.
 var kindNames = map[notify.Kind]string{notify.Number: "numbers", notify.String: "texts"}
 
-func equal(f *field, values []notify.Value) func(*notify.Input) bool {
+func equal(f *field, c *Condition) func(*notify.Input) bool {
 	switch {
 	case f.path != "":
-		return equalMetadata(f.path, values)
+		return f.equalValue(c.Values)
 	case f.set != nil:
-		return f.anyOf(values)
+		return f.anyOf(c.Values)
 	case f.text != nil:
-		return f.equalText(values)
+		return f.equalText(c.Values)
 	default:
-		return f.equalNumber(values)
+		return f.equalNumber(c.Values)
 	}
 }
 
-func exists(f *field, _ []notify.Value) func(*notify.Input) bool {
+func exists(f *field, _ *Condition) func(*notify.Input) bool {
 	switch {
 	case f.path != "":
-		return func(in *notify.Input) bool { return in.Event.Metadata.Get(f.path).Kind > notify.Null }
+		return func(in *notify.Input) bool { return f.value(in).Kind > notify.Null }
 	case f.set != nil:
 		return func(in *notify.Input) bool { return f.set(in)&1 == 0 }
 	case f.text != nil:
@@ -114,11 +142,11 @@ func exists(f *field, _ []notify.Value) func(*notify.Input) bool {
 
 // ordered returns the compile of an operator that holds by how the event's number compares
 // with the value.
-func ordered(holds func(order int) bool) func(*field, []notify.Value) func(*notify.Input) bool {
-	return func(f *field, values []notify.Value) func(*notify.Input) bool {
-		value := values[0].Number
+func ordered(holds func(order int) bool) func(*field, *Condition) func(*notify.Input) bool {
+	return func(f *field, c *Condition) func(*notify.Input) bool {
+		value := c.Values[0].Number
 		if f.path != "" {
-			return metadata(f.path, notify.Number, func(v notify.Value) bool { return holds(v.Number.Compare(value)) })
+			return f.ofKind(notify.Number, func(v notify.Value) bool { return holds(v.Number.Compare(value)) })
 		}
 		number := f.number
 		floor, exact := value.Floor(f.places)
@@ -133,10 +161,11 @@ func ordered(holds func(order int) bool) func(*field, []notify.Value) func(*noti
 	}
 }
 
-// metadata compares a metadata value of a kind. One of another kind holds for nothing.
-func metadata(path string, kind notify.Kind, holds func(notify.Value) bool) func(*notify.Input) bool {
+// ofKind compares a value of a kind under the field's path. One of another kind holds for
+// nothing.
+func (f *field) ofKind(kind notify.Kind, holds func(notify.Value) bool) func(*notify.Input) bool {
 	return func(in *notify.Input) bool {
-		v := in.Event.Metadata.Get(path)
+		v := f.value(in)
 		return v.Kind == kind && holds(v)
 	}
 }

@@ -22,7 +22,9 @@ const (
 var windowNames = [...]string{"5m", "1h", "24h"}
 
 // defaultPolicy returns the policy of the shipped set, of which each figure is the
-// default of other sets.
+// default of other sets. Limits, topics, channels, texts of digests, other_channels and
+// when_capped are no part of it: a set that names none has none, as it had before there were
+// any.
 var defaultPolicy = sync.OnceValue(func() (p notify.Policy) {
 	r := &reader{}
 	if root := r.parse(Default()); root != nil {
@@ -30,6 +32,10 @@ var defaultPolicy = sync.OnceValue(func() (p notify.Policy) {
 	}
 	if err := r.faults.Err(); err != nil {
 		panic(err) // a test reads the shipped set
+	}
+	p.Limits, p.Topics, p.Awake, p.Digests = nil, nil, 0, nil
+	for i := range p.Types {
+		p.Types[i].OthersLater, p.Types[i].CappedToDigest = false, false
 	}
 	return p
 })
@@ -47,7 +53,13 @@ func (r *reader) policy(n *node, p *notify.Policy) {
 		key{"caps", false, func(n *node) { r.caps(n, &p.Caps) }},
 		key{"identity", false, func(n *node) { p.Identity = r.identity(n) }},
 		key{"score", false, func(n *node) { r.score(n, &p.Score) }},
+		key{"limits", false, func(n *node) { p.Limits = r.limits(n) }},
+		key{"topics", false, func(n *node) { p.Topics = r.readTopics(n) }},
+		key{"channels", false, func(n *node) { p.Awake = r.awake(n) }},
+		key{"digests", false, func(n *node) { p.Digests = r.readDigests(n) }},
 	)
+	p.Prepare()
+	r.topics = p.Topics
 	r.marks(n, p)
 }
 
@@ -74,8 +86,11 @@ func (r *reader) typePolicy(n *node, t notify.EventType, p *notify.TypePolicy) {
 		key{"quiet_hours", false, flag(&p.Quiet)},
 		key{"at_limit", false, func(n *node) { p.NowAtLimit = word(r, n, notify.Now, notify.Never) == notify.Now }},
 		key{"base", false, func(n *node) { p.Base = r.float(n, 0, 1) }},
+		key{"open_rate", false, func(n *node) { p.OpenRate = r.float(n, 0, 1) }},
 		key{"half_life", false, span(&p.HalfLife, time.Millisecond, maxHalfLife)},
 		key{"embed_text", false, func(n *node) { p.EmbedText = r.embedText(n, t) }},
+		key{"other_channels", false, func(n *node) { p.OthersLater = r.either(n, "never", "later") }},
+		key{"when_capped", false, func(n *node) { p.CappedToDigest = r.either(n, "slot", "digest") }},
 	)
 }
 
@@ -122,9 +137,10 @@ func (r *reader) score(n *node, p *notify.ScorePolicy) {
 				key{"taste", false, number(&w.Taste, 0, maxWeight)},
 				key{"recency", false, number(&w.Recency, 0, maxWeight)},
 				key{"calm", false, number(&w.Calm, 0, maxWeight)},
+				key{"response", false, number(&w.Response, 0, maxWeight)},
 			)
 			if w.Base+w.Hint+w.Recency+w.Calm < math.SmallestNonzeroFloat32 {
-				r.fault(n, "the weights without taste are all 0, and taste can be absent: raise one of base, hint, recency, calm")
+				r.fault(n, "the weights without taste and response are all 0, and these can be absent: raise one of base, hint, recency, calm")
 			}
 		}},
 		key{"now", false, number(&p.Now, 0, 1)},

@@ -34,6 +34,8 @@ func (c *Condition) of(t notify.EventType) truth {
 		return most
 	case "NOT":
 		return -c.Rules[0].of(t)
+	case always:
+		return yes
 	}
 	o, negated := operatorOf(c.Operator).positive()
 	known := maybe

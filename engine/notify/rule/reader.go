@@ -8,15 +8,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"keyfold/engine"
+	"keyfold/engine/notify"
 )
 
 // reader reads a document and gathers its faults. A method that finds a fault returns
 // the zero value.
 type reader struct {
 	faults Faults
-	rule   string // the rule that is being read, as faults name it
-	rules  []Rule // for cases, which name them
+	rule   string         // the rule that is being read, as faults name it
+	rules  []Rule         // for cases, which name them
+	topics []notify.Topic // likewise
+	id     uuid.UUID      // of the rule that is being read
 }
 
 // add adds a fault of a value. The rule and the path are those that the fault names, else
@@ -190,4 +195,12 @@ func words[T interface {
 		}
 	})
 	return found
+}
+
+// either reads one of two words and reports whether it is the second.
+func (r *reader) either(n *node, first, second string) bool {
+	if r.is(n, '"') && n.text != first && n.text != second {
+		r.fault(n, "unknown value %q: %s", n.text, hint(n.text, []string{first, second}))
+	}
+	return n.kind == '"' && n.text == second
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -38,8 +39,17 @@ func promo() *notify.Input {
 				{Path: "b", Value: notify.Value{Kind: notify.Bool, Bool: true}},
 				{Path: "null", Value: notify.Value{Kind: notify.Null}},
 				{Path: "list", Value: notify.Value{Kind: notify.Array}},
+				{Path: "tags", Value: notify.Value{Kind: notify.Array, Items: []string{"shoes", "winter"}}},
+				{Path: "starts", Value: notify.Value{Kind: notify.String, Text: "2026-12-24T00:00:00+01:00"}},
 			},
 		},
+		Attributes: notify.Metadata{
+			{Path: "plan", Value: notify.Value{Kind: notify.String, Text: "pro-yearly"}},
+			{Path: "segments", Value: notify.Value{Kind: notify.Array, Items: []string{"vip"}}},
+			{Path: "orders", Value: number("12")},
+			{Path: "since", Value: notify.Value{Kind: notify.String, Text: "2025-01-31"}},
+		},
+		Now:   engine.MillisOf(time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)),
 		AgeMs: 1500, Hour: 12, Weekday: 1, SinceLast: -1, SinceSame: -1,
 	}
 }
@@ -119,6 +129,44 @@ func TestComparisons(t *testing.T) {
 		{leaf("channel", "not_in", []any{"sms", "in_app"}), true},
 		{leaf("in_quiet_hours", "eq", false), true},
 		{leaf("in_quiet_hours", "neq", false), false},
+		// Parts of texts, and members of lists.
+		{leaf("source", "prefix", "sh"), true},
+		{leaf("source", "prefix", "Sh"), false},
+		{leaf("source", "prefix", "shop-2"), false},
+		{leaf("title", "contains", "al"), true},
+		{leaf("title", "contains", "AL"), false},
+		{leaf("message", "contains", "a"), false},
+		{not(leaf("message", "prefix", "a")), true},
+		{leaf("metadata.s", "prefix", "1"), true},
+		{leaf("metadata.n", "prefix", "1"), false},
+		{leaf("metadata.tags", "contains", "winter"), true},
+		{leaf("metadata.tags", "contains", "wint"), false},
+		{leaf("metadata.tags", "prefix", "shoes"), false},
+		{leaf("metadata.list", "contains", "winter"), false},
+		{leaf("metadata.absent", "contains", "winter"), false},
+		// The user's attributes.
+		{leaf("user.plan", "eq", "pro-yearly"), true},
+		{leaf("user.plan", "prefix", "pro"), true},
+		{leaf("user.segments", "contains", "vip"), true},
+		{leaf("user.segments", "contains", "new"), false},
+		{leaf("user.orders", "gte", 10), true},
+		{leaf("user.absent", "not_exists"), true},
+		{leaf("user.absent", "neq", "x"), true},
+		{leaf("user.s", "eq", "1"), false},
+		{leaf("metadata.plan", "exists"), false},
+		// Instants.
+		{leaf("now", "before", "2026-11-23T13:00:00+01:00"), false},
+		{leaf("now", "after", "2026-11-23T13:00:00+01:00"), false},
+		{leaf("now", "before", "2026-11-24"), true},
+		{leaf("now", "after", "2026-11-23"), true},
+		{leaf("metadata.starts", "before", "2026-12-24"), true},
+		{leaf("metadata.starts", "after", "2026-12-23T22:59:59.999Z"), true},
+		{leaf("metadata.s", "before", "2026-12-24"), false},
+		{leaf("metadata.n", "after", "2026-12-24"), false},
+		{leaf("metadata.absent", "before", "2026-12-24"), false},
+		{leaf("user.since", "before", "2026-01-01"), true},
+		{object{"always": true}, true},
+		{not(object{"always": true}), false},
 	} {
 		p := compiled(t, ruleOf(1, 1, test.condition, "NOW"))
 		if got := p.Match(promo(), nil) != nil; got != test.want {
@@ -191,7 +239,18 @@ func TestActions(t *testing.T) {
 			`{"outcome": "LATER", "reason_code": "AA", "defer_strategy": "digest_window", "digest_key": ["source", "metadata.a.b"]}`,
 			notify.Action{Outcome: notify.Later, Strategy: notify.DigestWindow, DigestKey: []string{"source", "metadata.a.b"}},
 		},
-		{`{"outcome": "NEVER", "reason_code": "AA"}`, notify.Action{Outcome: notify.Never}},
+		{`{"outcome": "NEVER", "reason_code": "AA", "escalate": null}`, notify.Action{Outcome: notify.Never}},
+		{
+			`{"outcome": "NOW", "reason_code": "AA", "bypass": [], "escalate": [{"after": "1m", "channels": ["email", "sms"]}, {"after": "168h", "channels": ["sms"], "unless": "never"}]}`,
+			notify.Action{Outcome: notify.Now, Escalate: []notify.Escalation{
+				{After: 60_000, Channels: []notify.Channel{notify.Email, notify.SMS}, Unless: notify.UnlessRead},
+				{After: 7 * 86_400_000, Channels: []notify.Channel{notify.SMS}, Unless: notify.UnlessNever},
+			}},
+		},
+		{
+			`{"outcome": "LATER", "reason_code": "AA", "defer_strategy": "likely_hour", "within": "12h"}`,
+			notify.Action{Outcome: notify.Later, Strategy: notify.LikelyHour, Within: 12 * 3_600_000},
+		},
 	} {
 		rule["action"] = json.RawMessage(test.action)
 		test.want.Rule, test.want.Name, test.want.Reason = uuid.MustParse(rule["rule_id"].(string)), rule["name"].(string), "AA"
@@ -300,6 +359,9 @@ func TestRulesThatNoEventReaches(t *testing.T) {
 			[]object{ruleOf(1, 1, everything, "NOW"), ruleOf(2, 2, promos, "NEVER")},
 			`conditions: rule "rule C": the rule is never reached: rule "rule B"`,
 		},
+		"behind an always":              {[]object{ruleOf(1, 1, object{"always": true}, "NOW"), ruleOf(2, 2, promos, "NEVER")}, `rule "rule C": the rule is never reached: rule "rule B"`},
+		"an always at the end":          {[]object{ruleOf(1, 1, promos, "NOW"), ruleOf(2, 2, object{"always": true}, "LATER")}, ""},
+		"never":                         {[]object{ruleOf(1, 1, not(object{"always": true}), "NOW")}, "warning: rule \"rule B\": these conditions match no event"},
 		"behind an OR of all":           {[]object{ruleOf(1, 1, object{"op": "OR", "rules": []any{promos, not(promos)}}, "NOW"), ruleOf(2, 2, promos, "NEVER")}, "never reached"},
 		"behind the type's own rule":    {[]object{ruleOf(1, 1, promos, "NOW"), ruleOf(2, 2, all(promos, leaf("turn", "eq", 1)), "NEVER")}, "warning: rule \"rule C\": the rule is never reached"},
 		"behind both halves":            {[]object{ruleOf(1, 1, promos, "NOW"), ruleOf(2, 2, others, "NOW"), ruleOf(3, 3, leaf("turn", "eq", 0), "NOW")}, "warning: rule \"rule D\": the rule is never reached"},
@@ -331,12 +393,19 @@ func TestNear(t *testing.T) {
 		ruleOf(4, 4, object{"op": "OR", "rules": []any{leaf("metadata.s", "eq", 2), all(leaf("turn", "eq", 1), leaf("turn", "eq", 2))}}, "NOW"),
 		ruleOf(5, 5, leaf("since_last_s", "lt", 60), "NOW"),
 		ruleOf(6, 6, leaf("age_s", "eq", json.Number("1.5")), "NOW"),
-		ruleOf(7, 7, all(leaf("event_type", "eq", "ALERT")), "NOW"))
+		ruleOf(7, 7, all(leaf("event_type", "eq", "ALERT")), "NOW"),
+		ruleOf(8, 8, all(object{"always": true}, leaf("metadata.tags", "contains", "sale")), "NOW"),
+		ruleOf(9, 9, all(object{"always": true}, leaf("now", "after", "2026-12-24")), "NOW"),
+		ruleOf(10, 10, leaf("user.segments", "contains", "new"), "NOW"),
+		ruleOf(11, 11, not(object{"always": true}), "NOW"))
 	want := []string{
 		`rule B: asks for local_hour gte 20, found 12`,
 		`rule D: asks for NOT(channel eq "email"), found push, email`,
 		`rule E: asks for metadata.s eq 2, found "1"`,
 		`rule F: asks for since_last_s lt 60, found null`,
+		`rule I: asks for metadata.tags contains "sale", found ["shoes", "winter"]`,
+		`rule J: asks for now after "2026-12-24", found "2026-11-23T12:00:00Z"`,
+		`rule K: asks for user.segments contains "new", found ["vip"]`,
 	}
 	if got := p.Near(promo()); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("found\n%s\nexpected\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -403,14 +472,14 @@ func TestDefaultFigures(t *testing.T) {
 	const minute, hour = engine.Millis(60_000), engine.Millis(3_600_000)
 	type figures = notify.TypePolicy
 	var want notify.Policy
-	want.Types[notify.Security] = figures{DuplicateWindow: minute, NowAtLimit: true, Base: 1, HalfLife: 24 * hour}
-	want.Types[notify.Alert] = figures{DuplicateWindow: 10 * minute, Capped: true, Quiet: true, NowAtLimit: true, Base: .9, HalfLife: hour}
-	want.Types[notify.System] = figures{DuplicateWindow: 24 * hour, Capped: true, Quiet: true, NowAtLimit: true, Base: .7, HalfLife: 24 * hour}
-	want.Types[notify.Message] = figures{DuplicateWindow: 5 * minute, ByKeyOnly: true, Capped: true, Quiet: true, NowAtLimit: true, Base: .8, HalfLife: 2 * hour}
-	want.Types[notify.Reminder] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 10 * minute, Quiet: true, NowAtLimit: true, Base: .6, HalfLife: 6 * hour}
-	want.Types[notify.Update] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 30 * minute, Quiet: true, Base: .5, HalfLife: 24 * hour, EmbedText: true}
-	want.Types[notify.Digest] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 12 * hour, Quiet: true, Base: .4, HalfLife: 24 * hour, EmbedText: true}
-	want.Types[notify.Promo] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 4 * hour, Quiet: true, Base: .25, HalfLife: 24 * hour, EmbedText: true}
+	want.Types[notify.Security] = figures{DuplicateWindow: minute, NowAtLimit: true, Base: 1, OpenRate: .8, HalfLife: 24 * hour}
+	want.Types[notify.Alert] = figures{DuplicateWindow: 10 * minute, Capped: true, Quiet: true, NowAtLimit: true, Base: .9, OpenRate: .5, HalfLife: hour}
+	want.Types[notify.System] = figures{DuplicateWindow: 24 * hour, Capped: true, Quiet: true, NowAtLimit: true, Base: .7, OpenRate: .2, HalfLife: 24 * hour}
+	want.Types[notify.Message] = figures{DuplicateWindow: 5 * minute, ByKeyOnly: true, Capped: true, Quiet: true, NowAtLimit: true, Base: .8, OpenRate: .5, HalfLife: 2 * hour}
+	want.Types[notify.Reminder] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 10 * minute, Quiet: true, NowAtLimit: true, Base: .6, OpenRate: .3, HalfLife: 6 * hour}
+	want.Types[notify.Update] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 30 * minute, Quiet: true, Base: .5, OpenRate: .4, HalfLife: 24 * hour, EmbedText: true}
+	want.Types[notify.Digest] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 12 * hour, Quiet: true, Base: .4, OpenRate: .2, HalfLife: 24 * hour, EmbedText: true}
+	want.Types[notify.Promo] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 4 * hour, Quiet: true, Base: .25, OpenRate: .1, HalfLife: 24 * hour, EmbedText: true}
 	want.Caps = notify.Caps{3, 6, 20}
 	want.Identity = []string{"order_id", "thread_id", "entity_id"}
 	want.Score = notify.ScorePolicy{

@@ -30,11 +30,19 @@ func (d *Document) Test() (failures []Failure) {
 	set := Compile(d, notify.Local{Zone: zone, Morning: 8 * 60, Digests: []quiet.Clock{9 * 60, 18 * 60}})
 	for i := range d.Cases {
 		c := &d.Cases[i]
-		if text := c.differences(c.decide(set), d.Rules); text != "" {
+		if text := c.test(set, d.Rules); text != "" {
 			failures = append(failures, Failure{c.Name, c.path, text})
 		}
 	}
 	return failures
+}
+
+// test says what is not as the case expects.
+func (c *Case) test(set *notify.Set, rules []Rule) string {
+	if c.digest != nil {
+		return c.digest.differences(&set.Policy)
+	}
+	return c.differences(c.decide(set), rules)
 }
 
 func (c *Case) decide(set *notify.Set) *notify.Record {
@@ -42,7 +50,8 @@ func (c *Case) decide(set *notify.Set) *notify.Record {
 	for _, e := range c.sent {
 		state.Fold(&notify.Record{
 			EventID: e.event.ID, UserID: e.event.UserID, Type: e.event.Type, Source: e.event.Source, Print: set.Policy.Print(e.event),
-			Outcome: notify.Now, DecidedAt: e.at, Channels: e.event.Channels, Facts: notify.Facts{Horizon: set.Policy.Horizon()},
+			Outcome: notify.Now, DecidedAt: e.at, Channels: e.event.Channels,
+			Facts: notify.Facts{Horizon: set.Policy.Horizon(), Sent: set.Policy.SentOf(e.event, e.event.Channels)},
 		})
 	}
 	event := *c.event // another set may have another fingerprint
@@ -63,6 +72,13 @@ func (c *Case) differences(record *notify.Record, rules []Rule) (text string) {
 	compare("rule", cmp.Or(ruleName(rules, record.RuleID), "none"), cmp.Or(c.rule, "none"))
 	if c.until != 0 {
 		compare("defer_until", clock(record.DeferUntil), clock(c.until))
+	}
+	if c.channels != nil {
+		compare("channels", fmt.Sprint(record.Channels), fmt.Sprint(c.channels))
+	}
+	if c.follows != nil {
+		found, expected := followTexts(record.Facts.FollowUps, *c.follows)
+		compare("follow_ups", found, expected)
 	}
 	if text == "" {
 		return ""

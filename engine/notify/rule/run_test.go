@@ -2,8 +2,11 @@ package rule
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
+
+	"keyfold/engine/notify"
 )
 
 func TestTheShippedSetPassesItsCases(t *testing.T) {
@@ -28,6 +31,80 @@ func TestEachShippedRuleHasACase(t *testing.T) {
 			t.Errorf("without the rule %q no case fails", d.Rules[i].Name)
 		}
 		d.Rules[i].Enabled = true
+	}
+}
+
+func TestCasesTestTheTextsOfDigests(t *testing.T) {
+	const document = `{"version": "1", "rules": [],
+		"policy": {
+			"topics": [{"name": "offers", "title": "Offers"}],
+			"digests": {"show": 2, "title": "{{.Count}} news", "message": "{{range .Items}}{{.Title}} {{metadata . \"n\"}} ({{.Type}})\n{{end}}{{.More}} more"}},
+		"tests": [
+			{"name": "right", "digest": {"key": "x", "events": [{"title": "A", "metadata": {"n": 7}}, {"title": "B", "event_type": "PROMO"}, {}],
+				"expect": {"title": "3 news", "message": "A 7 (SYSTEM)\nB  (PROMO)\n1 more", "more": 1}}},
+			{"name": "wrong", "digest": {"key": "x", "events": [{"title": "A"}], "expect": {"title": "2 news", "message": "B", "more": 1}}},
+			{"name": "only more", "digest": {"key": "x", "events": [{}, {}, {}, {}], "expect": {"more": 2}}}
+		]}`
+	d, faults := Read([]byte(document))
+	if d == nil {
+		t.Fatal(faults.Err())
+	}
+	failures := d.Test()
+	if len(failures) != 1 || failures[0].Case != "wrong" {
+		t.Fatalf("found %+v", failures)
+	}
+	const want = `title: found "1 news", expected "2 news"; message: found "A  (SYSTEM)\n0 more", expected "B"; more: found 0, expected 1`
+	if failures[0].Text != want {
+		t.Errorf("found    %s\nexpected %s", failures[0].Text, want)
+	}
+}
+
+func TestCasesSayWhereANowGoes(t *testing.T) {
+	c := Case{outcome: notify.Now, reasons: []string{"A"}, channels: []notify.Channel{notify.InApp}}
+	c.follows = &[]followCase{{channels: []notify.Channel{notify.Push}, at: c.now + 60_000}, {channels: []notify.Channel{notify.SMS}, digest: "offers"}}
+	record := &notify.Record{Outcome: notify.Now, Reasons: []string{"A"}, Channels: []notify.Channel{notify.InApp}}
+	record.Facts.FollowUps = []notify.FollowUp{
+		{Channels: []notify.Channel{notify.Push}, At: 60_000, Digest: "x"},
+		{Channels: []notify.Channel{notify.SMS}, At: 5, Digest: "offers"},
+	}
+	if found := c.differences(record, nil); found != "" {
+		t.Errorf("the same differ: %s", found)
+	}
+	record.Channels, record.Facts.FollowUps = []notify.Channel{notify.Push}, record.Facts.FollowUps[:1]
+	record.Facts.FollowUps[0].At++
+	const want = "channels: found [push], expected [in_app]; follow_ups: found [push] at 1970-01-01T00:01:00.001Z, " +
+		"expected [push] at 1970-01-01T00:01:00Z, [sms] in the digest offers"
+	if found := c.differences(record, nil); found != want {
+		t.Errorf("found    %s\nexpected %s", found, want)
+	}
+	record.Facts.FollowUps = nil
+	c.channels, c.follows = nil, &[]followCase{}
+	if found := c.differences(record, nil); found != "" {
+		t.Errorf("none are expected and found: %s", found)
+	}
+	c.follows = nil
+	if found := c.differences(record, nil); found != "" {
+		t.Errorf("nothing is compared: %s", found)
+	}
+}
+
+// TestCasesHaveAllPreferences holds that a case's preferences are read as a user's are.
+func TestCasesHaveAllPreferences(t *testing.T) {
+	const prefs = `{"zone": "Europe/Berlin", "quiet": [{"from": "22:00", "to": "07:00"}], "muted": ["PROMO"], "channels": ["push"],
+		"topics": {"offers": {"channels": {"push": "off", "email": "digest"}, "muted_until": "2026-11-24T08:00:00Z"}},
+		"digests": ["08:00", "18:00"], "attributes": {"plan": "pro", "segments": ["vip"]}, "paused": true,
+		"muted_until": "2026-11-24T08:00:00Z", "snoozed_until": "2026-11-24T09:00:00Z"}`
+	d, faults := Read([]byte(`{"version": "1", "rules": [], "policy": {"topics": [{"name": "offers", "title": "Offers"}]},
+		"tests": [{"name": "a", "event": {}, "outcome": "NEVER", "reasons": ["PAUSED"], "prefs": ` + prefs + `}]}`))
+	if d == nil {
+		t.Fatal(faults.Err())
+	}
+	var want notify.Preferences
+	if err := json.Unmarshal([]byte(prefs), &want); err != nil {
+		t.Fatal(err)
+	}
+	if found := d.Cases[0].prefs; !reflect.DeepEqual(found, want) {
+		t.Errorf("found    %+v\nexpected %+v", found, want)
 	}
 }
 

@@ -69,6 +69,7 @@ type Ports struct {
 	Reports   notify.Reports // nil: deliveries are not reported here
 	Erases    bool           // users are erased here
 	Sets      notify.Sets    // of previews; nil: they are not served
+	Canceller Canceller      // nil: nothing is cancelled here
 	Pages     Pages          // of users; nil: there are none
 	// Ready returns why notifications cannot be taken now, or nil.
 	Ready func(context.Context) error
@@ -120,6 +121,7 @@ const (
 	NotificationsPath = "/v1/notifications"
 	decisionsPath     = "/v1/decisions/"
 	deliveriesPath    = "/v1/deliveries"
+	reportsPath       = "/v1/reports" // the same, under the name that suits what users do
 	usersPath         = "/v1/users/"
 )
 
@@ -147,7 +149,9 @@ func (a *API) serve(r *httpapi.Request) *httpapi.Answer {
 		return posting(r, httpapi.ScopeRead, a.preview)
 	case strings.HasPrefix(path, decisionsPath):
 		return reading(r, func() *httpapi.Answer { return a.decision(r, strings.TrimPrefix(path, decisionsPath)) })
-	case path == deliveriesPath && a.ports.Reports != nil:
+	case path == cancellationsPath && a.ports.Canceller != nil:
+		return posting(r, httpapi.ScopeSend, a.cancellations)
+	case (path == deliveriesPath || path == reportsPath) && a.ports.Reports != nil:
 		return posting(r, httpapi.ScopeDeliver, a.deliveries)
 	case strings.HasPrefix(path, usersPath):
 		return a.user(r)

@@ -117,7 +117,7 @@ func (a *API) compareStored(ctx context.Context, q *request, first map[uuid.UUID
 			return
 		}
 		for i := range stored {
-			if d := &stored[i]; d.Event != nil { // its user was not erased
+			if d := &stored[i]; d.Event != nil && !d.Record.BeforeItCame() { // its user was not erased
 				q.compare(first[d.Record.EventID], d.Record.UserID, d.Event.Body)
 			}
 		}

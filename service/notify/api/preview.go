@@ -67,7 +67,7 @@ func (a *API) previewKnown(r *httpapi.Request, q *request, known notify.Known) *
 		q.compare(e, known.User, nil)
 	case stored == nil:
 		return refuse(http.StatusNotFound, "event_id", "not_found", "it was decided, and its record is deleted by now")
-	case stored.Event != nil:
+	case stored.Event != nil && !stored.Record.BeforeItCame():
 		q.compare(e, known.User, stored.Event.Body)
 	}
 	if e.refused() {

@@ -33,14 +33,15 @@ type user struct {
 	at       map[turn]int     // of recorded
 	state    notify.State
 	waiting  []waiting
-	met      map[uuid.UUID]bool // events with a turn in what was read
+	met      map[uuid.UUID]bool          // events with a turn in what was read
+	takes    map[uuid.UUID]*notify.Place // by the event that replaces others
 	made     []notify.Record
 	differs  bool // some decision is not the recorded one
 	madeAt   map[turn]int
 }
 
 func newUser(set *notify.Set, recorded []notify.Decided) *user {
-	u := &user{set: set, recorded: recorded, at: map[turn]int{}, met: map[uuid.UUID]bool{}, madeAt: map[turn]int{}}
+	u := &user{set: set, recorded: recorded, at: map[turn]int{}, met: map[uuid.UUID]bool{}, madeAt: map[turn]int{}, takes: map[uuid.UUID]*notify.Place{}}
 	for i := range recorded {
 		u.at[turnOf(&recorded[i].Record)] = i
 		if e := recorded[i].Event; e != nil {
@@ -66,11 +67,14 @@ func (u *user) replay(from, until engine.Millis) {
 		u.advance(d.Record.DecidedAt-1, nil)
 		u.advance(d.Record.DecidedAt, u.find(&d.Record))
 		switch {
+		case ends(&d.Record):
+			u.end(d)
+			i++
 		case u.find(&d.Record) != nil:
 			items, n := u.take(i)
 			u.decide(items, d.Record.DecidedAt)
 			i += n
-		case d.Record.Turn == 0 || !u.met[d.Record.EventID]:
+		case u.arrives(&d.Record):
 			u.decide([]waiting{arrival(d)}, d.Record.DecidedAt)
 			i++
 		default: // the candidate has ended the event, or decides it at another time
@@ -100,6 +104,77 @@ func (u *user) begin(d *notify.Decided) {
 		next := nextOf(d.Event, r)
 		u.waiting = append(u.waiting, waiting{next, u.asRecorded(&next)})
 	}
+	u.follow(d.Event, r, r)
+}
+
+// follow takes in the follow-ups of a decision. was is the recorded one; nil: there is none.
+func (u *user) follow(e *notify.Notification, r, was *notify.Record) {
+	for i := range r.Facts.FollowUps {
+		f := &r.Facts.FollowUps[i]
+		if e == nil {
+			return
+		}
+		due, err := e.FollowUp(f)
+		if err != nil {
+			continue // a stored text that is damaged
+		}
+		due.Event.Print = e.Print
+		recorded := was != nil && slices.ContainsFunc(was.Facts.FollowUps, func(o notify.FollowUp) bool {
+			return o.EventID == f.EventID && o.At == f.At && o.Digest == f.Digest
+		})
+		u.waiting = append(u.waiting, waiting{due, recorded && u.asRecorded(&due)})
+	}
+}
+
+// arrives reports whether a record is of an event that comes, or whose earlier turns are
+// older than what was read.
+func (u *user) arrives(r *notify.Record) bool {
+	if r.Facts.Step > 0 {
+		return !u.met[r.EventID] && !u.met[r.Facts.Root]
+	}
+	return r.Turn == 0 || !u.met[r.EventID]
+}
+
+// ends reports whether a record ends an event by the wish of the service that sent it.
+func ends(r *notify.Record) bool {
+	return len(r.Reasons) > 0 && (r.Reasons[0] == notify.ReasonCancelled || r.Reasons[0] == notify.ReasonReplaced)
+}
+
+// end ends what waits, or what has not come yet, as it was recorded.
+func (u *user) end(d *notify.Decided) {
+	r := &d.Record
+	found := u.remove(func(o *waiting) bool { return o.Event.ID == r.EventID })
+	if len(found) == 0 {
+		if !u.arrives(r) {
+			return
+		}
+		found = []waiting{{Due: notify.Due{Event: d.Event, Turn: notify.Turn{Number: r.Turn, Spent: r.Spent}}}}
+	}
+	u.endOne(&found[0], r.Reasons[0], r.DuplicateOf, r.DecidedAt, &r.Facts.Preferences)
+}
+
+// replace ends what the candidate has waiting beside what was recorded, and returns the
+// place of the one that is due first.
+func (u *user) replace(e *notify.Notification, now engine.Millis, prefs *notify.Preferences) *notify.Place {
+	all := u.remove(func(o *waiting) bool { return e.Replaces.Of(e, o.Event) })
+	slices.SortStableFunc(all, func(a, b waiting) int { return compare(&a, &b) })
+	for i := range all {
+		u.endOne(&all[i], notify.ReasonReplaced, e.ID, now, prefs)
+	}
+	return u.takes[e.ID]
+}
+
+func (u *user) endOne(w *waiting, reason string, by uuid.UUID, now engine.Millis, prefs *notify.Preferences) {
+	if w.Event.Follows == nil && by != uuid.Nil && by != w.Event.ID && (u.takes[by] == nil || u.takes[by].DueAt > w.DueAt) {
+		place := &notify.Place{DueAt: w.DueAt, DigestKey: w.DigestKey, Slot: w.Slot, Reserved: u.state.Keeps(w.Event.ID)}
+		if w.DigestKey != "" {
+			place.Slot = w.DueAt
+		}
+		u.takes[by] = place
+	}
+	turn := w.Turn
+	turn.Due = w.DueAt
+	u.add(w, notify.End(u.set, prefs, &u.state, w.Event, turn, reason, by, max(now, u.state.DecidedAt)))
 }
 
 func nextOf(e *notify.Notification, r *notify.Record) notify.Due {
@@ -214,15 +289,23 @@ func (u *user) decide(items []waiting, now engine.Millis) {
 			u.waiting = append(u.waiting, *item)
 			continue
 		}
-		u.state.Fold(&r)
-		u.madeAt[turnOf(&r)] = len(u.made)
-		u.made = append(u.made, r)
-		u.compare(&r)
-		if r.Outcome == notify.Later {
-			was, next := u.record(turnOf(&r)), nextOf(item.Event, &r)
-			u.waiting = append(u.waiting, waiting{next, was != nil && sameDeferral(was, &r) && u.asRecorded(&next)})
-		}
+		u.add(item, r)
 	}
+}
+
+// add takes in a decision.
+func (u *user) add(item *waiting, r notify.Record) {
+	u.met[r.EventID] = true
+	u.state.Fold(&r)
+	u.madeAt[turnOf(&r)] = len(u.made)
+	u.made = append(u.made, r)
+	u.compare(&r)
+	was := u.record(turnOf(&r))
+	if r.Outcome == notify.Later {
+		next := nextOf(item.Event, &r)
+		u.waiting = append(u.waiting, waiting{next, was != nil && sameDeferral(was, &r) && u.asRecorded(&next)})
+	}
+	u.follow(item.Event, &r, was)
 }
 
 // compare looks whether a decision is the recorded one. From the first that is not, deferrals
@@ -263,7 +346,10 @@ func (u *user) records(items []waiting, now engine.Millis) []notify.Record {
 	prefs := facts[0].Preferences
 	if items[0].DigestKey == "" {
 		turn := items[0].Turn
-		turn.Due = items[0].DueAt
+		turn.Due, turn.Reported = items[0].DueAt, facts[0].Reported
+		if items[0].Event.Replaces.Any() && turn.Number == 0 {
+			turn.Takes = u.replace(items[0].Event, now, &prefs)
+		}
 		return []notify.Record{notify.Decide(u.set, &prefs, &u.state, items[0].Event, turn, scores[0], now)}
 	}
 	due := make([]notify.Due, len(items))
@@ -302,6 +388,13 @@ func (u *user) facts(w *waiting) (found *notify.Facts, score notify.Score) {
 		score = r.Facts.Taste
 		if before := u.record(turn{w.Event.ID, number - 1}); before == nil || before.DigestKey == "" {
 			break
+		}
+	}
+	if f := w.Event.Follows; found == nil && f != nil { // the candidate alone has it
+		for number := notify.MaxTurn; number >= 0 && found == nil; number-- {
+			if r := u.record(turn{f.Root, number}); r != nil {
+				found = &notify.Facts{Preferences: r.Facts.Preferences}
+			}
 		}
 	}
 	if found == nil {

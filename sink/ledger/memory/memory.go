@@ -2,7 +2,7 @@ package memory
 
 import (
 	"context"
-	"slices"
+	"maps"
 	"sync"
 
 	"github.com/google/uuid"
@@ -24,11 +24,12 @@ type Ledger struct {
 }
 
 type user struct {
-	version int64
-	state   *notify.State // nil: there are preferences only
-	own     notify.Preferences
-	changes int64             // of the preferences: their version
-	records []*notify.Decided // in the order of Seq
+	version   int64
+	state     *notify.State // nil: there are preferences only
+	own       notify.Preferences
+	changes   int64             // of the preferences: their version
+	responses *notify.Responses // nil: none
+	records   []*notify.Decided // in the order of Seq
 }
 
 // deferral is an event that waits.
@@ -91,13 +92,20 @@ func (l *Ledger) standing(ask *notify.Ask) notify.Standing {
 		u = l.users[notify.Tombstone(ask.User)]
 	}
 	if u != nil {
-		s.State, s.Version, s.Preferences = clone(u.state), u.version, u.own
+		s.State, s.Version, s.Preferences, s.Responses = clone(u.state), u.version, u.own, u.responses
 	}
 	for i, event := range ask.Events {
 		s.Known[i] = l.key(event)
 	}
 	if ask.Deferrals {
 		s.Deferred = l.undecided(ask.User)
+	}
+	for _, event := range ask.Reports {
+		reported := notify.Reported(0)
+		if d := l.decisions[l.key(event).DecisionID]; d != nil {
+			reported = d.Delivery.Reported()
+		}
+		s.Reported = append(s.Reported, reported)
 	}
 	return s
 }
@@ -107,7 +115,7 @@ func (l *Ledger) standing(ask *notify.Ask) notify.Standing {
 func (l *Ledger) undecided(user string) []notify.Due {
 	var all []*deferral
 	for event, d := range l.waiting {
-		if d.user == user && l.key(event).Turn < d.Turn.Number {
+		if k := l.key(event); d.user == user && (k.Outcome == 0 || k.Turn < d.Turn.Number) {
 			all = append(all, d)
 		}
 	}
@@ -154,6 +162,11 @@ func (l *Ledger) commit(c *notify.Change) error {
 		u.state = clone(c.State)
 		for _, d := range c.Decided {
 			l.record(name, u, d)
+		}
+	}
+	for _, f := range c.FollowUps {
+		if id := f.Event.ID; l.waiting[id] == nil && l.keys[id] == nil {
+			l.waiting[id] = &deferral{Due: f, user: c.User, nextAt: f.DueAt}
 		}
 	}
 	for _, p := range c.Postponed {
@@ -237,9 +250,9 @@ func (l *Ledger) Forget(ctx context.Context, id string, at engine.Millis) error 
 	for _, d := range u.records {
 		key := l.keys[d.Record.EventID]
 		key.User, key.Dispatched = name, key.Outcome == notify.Now
-		delete(l.waiting, d.Record.EventID)
 		*d = ledger.Blank(*d)
 	}
+	maps.DeleteFunc(l.waiting, func(_ uuid.UUID, d *deferral) bool { return d.user == id })
 	delete(l.users, id)
 	l.users[name] = &user{version: u.version + 1, state: ledger.Erased(u.state.DecidedAt, at)}
 	return nil
@@ -296,7 +309,5 @@ func clone(s *notify.State) *notify.State {
 	if s == nil {
 		return nil
 	}
-	c := *s
-	c.Sends, c.Marks, c.Reserved = slices.Clone(s.Sends), slices.Clone(s.Marks), slices.Clone(s.Reserved)
-	return &c
+	return s.Clone()
 }

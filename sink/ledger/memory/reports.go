@@ -19,6 +19,17 @@ func (l *Ledger) Apply(ctx context.Context, reports []notify.Report) []error {
 		return slices.Repeat([]error{err}, len(reports))
 	}
 	answers, changed := ledger.Report(reports, l.reported(reports))
+	responses := map[string]*notify.Responses{}
+	for _, user := range ledger.Responding(changed) {
+		u := l.user(user)
+		known := notify.Responses{}
+		if u.responses != nil {
+			known = *u.responses // what was loaded of it is not changed
+		}
+		u.responses = &known
+		responses[user] = u.responses
+	}
+	ledger.Respond(changed, responses)
 	for _, d := range changed {
 		l.decisions[d.Decision].Delivery = d.Delivery
 	}
@@ -42,7 +53,7 @@ func (l *Ledger) reported(reports []notify.Report) (all []ledger.Reported) {
 		met[id] = true
 		all = append(all, ledger.Reported{
 			Decision: id, Event: d.Record.EventID, Digest: d.Record.DigestID, Newest: l.keys[d.Record.EventID].DecisionID == id,
-			Outcome: d.Record.Outcome, Erased: d.Record.UserID == "", Delivery: d.Delivery,
+			Outcome: d.Record.Outcome, Erased: d.Record.UserID == "", Delivery: d.Delivery, User: d.Record.UserID, Type: d.Record.Type,
 		})
 	}
 	return all

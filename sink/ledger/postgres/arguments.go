@@ -49,6 +49,11 @@ type arguments struct {
 	postponedOf     []string
 	postponedEvents []string
 	due             []time.Time
+	followUpsOf     []string
+	followUps       []string
+	followUpsDue    []time.Time
+	followUpsKey    []*string
+	followUpsBody   []string
 	marked          []string
 }
 
@@ -69,6 +74,7 @@ const commitTypes = `text[] bigint[] int[] bytea[] timestamptz[]
 	timestamptz[] text[] text[] timestamptz[] uuid[] uuid[]
 	text[] float8[] boolean[] float8[] text[] text[]
 	text[] uuid[] timestamptz[]
+	text[] uuid[] timestamptz[] text[] text[]
 	uuid[]`
 
 var commitStatement = func() string {
@@ -92,6 +98,7 @@ func (a *arguments) list() []any {
 		a.until, a.spent, a.keys, a.slots, a.digests, a.duplicates,
 		a.channels, a.scores, a.tasteUsed, a.tastes, a.bodies, a.facts,
 		a.postponedOf, a.postponedEvents, a.due,
+		a.followUpsOf, a.followUps, a.followUpsDue, a.followUpsKey, a.followUpsBody,
 		a.marked,
 	}
 }
@@ -121,6 +128,11 @@ func (a *arguments) add(c *notify.Change) error {
 	for _, p := range c.Postponed {
 		a.postponedOf, a.postponedEvents = append(a.postponedOf, name), append(a.postponedEvents, p.EventID.String())
 		a.due = append(a.due, p.DueAt.Time())
+	}
+	for _, f := range c.FollowUps {
+		a.followUpsOf, a.followUps = append(a.followUpsOf, name), append(a.followUps, f.Event.ID.String())
+		a.followUpsDue, a.followUpsKey = append(a.followUpsDue, f.DueAt.Time()), append(a.followUpsKey, orNull(f.DigestKey))
+		a.followUpsBody = append(a.followUpsBody, string(f.Event.Body))
 	}
 	return nil
 }
@@ -176,7 +188,7 @@ func effectsOf(decided []notify.Decided) (effects []int32, newest []bool) {
 		switch {
 		case r.Outcome == notify.Later:
 			effects[i] = effectPut
-		case r.Outcome == notify.Never && r.Turn > 0:
+		case r.Outcome == notify.Never && (r.Turn > 0 || r.Facts.Step > 0):
 			effects[i] = effectDelete
 		}
 		settled[r.EventID] = effects[i] != effectNone

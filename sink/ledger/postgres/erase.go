@@ -69,7 +69,7 @@ func (l *Ledger) bury(ctx context.Context, user string, at engine.Millis) error 
 		}
 		tombstone := ledger.Erased(millisOf(&before), at)
 		_, err := tx.Exec(ctx, buryUser, user, notify.Tombstone(user), tombstone.Append(nil), tombstone.DecidedAt.Time(), at.Time())
-		for _, statement := range []string{endDispatches, deleteDeferrals, deletePreferences} {
+		for _, statement := range []string{endDispatches, deleteDeferrals, deletePreferences, deleteResponses} {
 			if err == nil {
 				_, err = tx.Exec(ctx, statement, user)
 			}
@@ -118,6 +118,9 @@ func (l *Ledger) buryOldKeys(ctx context.Context, user string) error {
 	}
 	return l.erasing(ctx, "erase keys", func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, buryOldKeys, user, notify.Tombstone(user), oldest.Time())
+		if err == nil { // a report may have come before its record was blanked
+			_, err = tx.Exec(ctx, deleteResponses, user)
+		}
 		return err
 	})
 }

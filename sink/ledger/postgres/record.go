@@ -11,7 +11,8 @@ import (
 const decisionColumns = `d.decision_id, d.event_id, d.user_id, d.seq, d.event_type::text, d.source, d.print, d.outcome::text,
 	d.reasons, d.matched_rule_id, d.rule_version, d.defer_count, d.decided_at, d.defer_until, d.spent::text[], d.digest_key,
 	d.slot, d.digest_id, d.duplicate_of, d.channels::text[], d.score, d.event::text, d.facts::text,
-	d.delivery_status::text, d.delivered_at, d.delivery_channel::text, d.delivery_error`
+	d.delivery_status::text, d.delivered_at, d.delivery_channel::text, d.delivery_error,
+	d.opened_at, d.clicked_at, d.dismissed_at`
 
 // scanDecision reads a row of decisionColumns.
 func scanDecision(row pgx.CollectableRow) (d notify.Decided, err error) {

@@ -44,6 +44,8 @@ const (
 	deleteDeferrals = `DELETE FROM notify_deferrals WHERE user_id = $1`
 
 	deletePreferences = `DELETE FROM notify_preferences WHERE user_id = $1`
+
+	deleteResponses = `DELETE FROM notify_responses WHERE user_id = $1`
 )
 
 // SetPreferences replaces a user's preferences, whatever is stored.

@@ -31,6 +31,10 @@ const (
 			(event_id, user_id, turn, due_at, spent, digest_key, slot, event, next_at)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?4)`
 
+	// A follow-up that was decided already, or waits, stays as it is.
+	putFollowUp = `INSERT OR IGNORE INTO notify_deferrals (event_id, user_id, turn, due_at, digest_key, slot, event, next_at)
+		SELECT ?1, ?2, 0, ?3, ?4, ?5, ?6, ?3 WHERE NOT EXISTS (SELECT 1 FROM notify_event_keys WHERE event_id = ?1)`
+
 	deleteDeferral = `DELETE FROM notify_deferrals WHERE event_id = ?`
 
 	postpone = `UPDATE notify_deferrals SET due_at = ?1, next_at = ?1 WHERE event_id = ?2 AND user_id = ?3`
@@ -204,6 +208,11 @@ func (w *write) put(tx *sqlfile.Tx) error {
 			return err
 		}
 	}
+	for _, f := range w.change.FollowUps {
+		if _, err := tx.Exec(putFollowUp, f.Event.ID[:], w.change.User, int64(f.DueAt), text(f.DigestKey), millis(f.Slot), string(f.Event.Body)); err != nil {
+			return err
+		}
+	}
 	for _, p := range w.change.Postponed {
 		if _, err := tx.Exec(postpone, int64(p.DueAt), p.EventID[:], w.change.User); err != nil {
 			return err
@@ -228,7 +237,7 @@ func (w *write) putTurn(tx *sqlfile.Tx, i int) error {
 	case r.Outcome == notify.Later:
 		_, err = tx.Exec(putDeferral, r.EventID[:], r.UserID, r.Turn+1, int64(r.DeferUntil), blobs(r.Spent),
 			text(r.DigestKey), millis(r.Slot), w.events[i])
-	case r.Outcome == notify.Never && r.Turn > 0:
+	case r.Outcome == notify.Never && (r.Turn > 0 || r.Facts.Step > 0):
 		_, err = tx.Exec(deleteDeferral, r.EventID[:])
 	}
 	return err

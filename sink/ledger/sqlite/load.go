@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	loadUsers = `SELECT u.user_id, u.version, u.state, p.preferences
+	loadUsers = `SELECT u.user_id, u.version, u.state, p.preferences, r.responses
 		FROM notify_users u LEFT JOIN notify_preferences p ON p.user_id = u.user_id
+		LEFT JOIN notify_responses r ON r.user_id = u.user_id
 		WHERE u.user_id IN (SELECT value FROM json_each(?))`
 
 	loadKeys = `SELECT event_id, user_id, turn, decision_id, digest_id, outcome, dispatched, decided_at
@@ -27,6 +28,10 @@ const (
 			SELECT 1 FROM notify_event_keys k WHERE k.event_id = d.event_id AND k.turn >= d.turn)
 		ORDER BY due_at, event_id`
 
+	reportsOf = `SELECT k.event_id, d.delivery_status, d.delivered_at, d.delivery_channel, d.delivery_error, d.opened_at, d.clicked_at, d.dismissed_at
+		FROM notify_event_keys k JOIN notify_decisions d ON d.decision_id = k.decision_id
+		WHERE k.event_id IN (SELECT unhex(value) FROM json_each(?))`
+
 	findDecisions = `SELECT d.event_id, coalesce(k.user_id, ''), d.turn, d.decision_id, d.digest_id, d.outcome,
 			coalesce(k.dispatched AND k.decision_id = d.decision_id, 0), d.decided_at
 		FROM notify_decisions d LEFT JOIN notify_event_keys k ON k.event_id = d.event_id
@@ -36,7 +41,7 @@ const (
 // Load implements [notify.Ledger]. The users are read first: a commit
 // between the reads raises a version, so that a change made of both conflicts.
 func (r *Reader) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing, error) {
-	users, waiting, events := ledger.Asked(asks)
+	users, waiting, events, reports := ledger.Asked(asks)
 	standings, err := r.loadUsers(ctx, users)
 	if err != nil {
 		return nil, err
@@ -49,7 +54,28 @@ func (r *Reader) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing
 	if err != nil {
 		return nil, err
 	}
-	return ledger.Standings(asks, standings, known, deferred), nil
+	reported, err := r.reportsOf(ctx, reports)
+	if err != nil {
+		return nil, err
+	}
+	return ledger.Standings(asks, standings, known, deferred, reported), nil
+}
+
+// reportsOf reads what was reported of the newest decisions of events.
+func (r *Reader) reportsOf(ctx context.Context, events []uuid.UUID) (map[uuid.UUID]notify.Reported, error) {
+	if len(events) == 0 {
+		return nil, ctx.Err()
+	}
+	all := make(map[uuid.UUID]notify.Reported, len(events))
+	_, err := sqlfile.Collect(ctx, r.Reader, func(rows *sql.Rows) (_ struct{}, err error) {
+		var event uuid.UUID
+		var stored delivery
+		err = rows.Scan(append([]any{&event}, stored.columns()...)...)
+		reported := stored.value()
+		all[event] = reported.Reported()
+		return
+	}, reportsOf, hexIDs(events))
+	return all, err
 }
 
 func (r *Reader) loadUsers(ctx context.Context, users []string) (map[string]notify.Standing, error) {
@@ -63,11 +89,14 @@ func (r *Reader) loadUsers(ctx context.Context, users []string) (map[string]noti
 	}
 	_, err := sqlfile.Collect(ctx, r.Reader, func(rows *sql.Rows) (_ struct{}, err error) {
 		var (
-			s          notify.Standing
-			user       string
-			state, own sql.RawBytes
+			s                     notify.Standing
+			user                  string
+			state, own, responses sql.RawBytes
 		)
-		if err = rows.Scan(&user, &s.Version, &state, &own); err != nil {
+		if err = rows.Scan(&user, &s.Version, &state, &own, &responses); err != nil {
+			return
+		}
+		if s.Responses, err = decode.Responses(responses); err != nil {
 			return
 		}
 		if s.State, err = decode.State(user, state); err != nil {

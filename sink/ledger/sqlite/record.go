@@ -13,10 +13,11 @@ import (
 const (
 	decisionColumns = `decision_id, event_id, user_id, seq, event_type, source, print, outcome, reasons,
 		matched_rule_id, rule_version, turn, decided_at, defer_until, spent, digest_key, slot, digest_id,
-		duplicate_of, channels, score, event, facts, delivery_status, delivered_at, delivery_channel, delivery_error`
+		duplicate_of, channels, score, event, facts, delivery_status, delivered_at, delivery_channel, delivery_error,
+		opened_at, clicked_at, dismissed_at`
 
 	putDecision = `INSERT INTO notify_decisions (` + decisionColumns + `)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)`
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL, NULL, NULL)`
 )
 
 // encode returns the stored form of a change.

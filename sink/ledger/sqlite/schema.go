@@ -102,6 +102,17 @@ CREATE TABLE notify_users (
 INSERT INTO notify_users SELECT user_id, version, state, decided_at, erased_at FROM notify_users_before;
 DROP TABLE notify_users_before;
 `, `
+-- What users did with what was delivered, each the first time.
+ALTER TABLE notify_decisions ADD COLUMN opened_at INTEGER;
+ALTER TABLE notify_decisions ADD COLUMN clicked_at INTEGER;
+ALTER TABLE notify_decisions ADD COLUMN dismissed_at INTEGER;
+
+-- How users respond to what was delivered, see notify.Responses.
+CREATE TABLE notify_responses (
+	user_id   TEXT NOT NULL PRIMARY KEY,
+	responses TEXT NOT NULL
+) STRICT;
+`, `
 ALTER TABLE notify_preferences ADD COLUMN version INTEGER NOT NULL DEFAULT 1; -- rises with each change
 `}
 

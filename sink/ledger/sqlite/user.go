@@ -39,6 +39,7 @@ var eraseRest = []string{
 		WHERE user_id = ?`,
 	`DELETE FROM notify_deferrals WHERE user_id = ?`,
 	`DELETE FROM notify_preferences WHERE user_id = ?`,
+	`DELETE FROM notify_responses WHERE user_id = ?`,
 }
 
 // SetPreferences replaces a user's preferences, whatever is stored.
