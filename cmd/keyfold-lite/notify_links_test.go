@@ -15,6 +15,12 @@ import (
 	"keyfold/sink/senders/message"
 )
 
+// sendAll is a set with these topics that sends all at once.
+func sendAll(topics string) string {
+	return `{"version":"1","policy":{"topics":[` + topics + `]},"rules":[{"rule_id":"6b657966-6f6c-4d00-8000-0000000000aa","name":"all","priority":1,"version":"1.0.0",
+		"enabled":true,"conditions":{"field":"turn","operator":"gte","value":0},"action":{"outcome":"NOW","reason_code":"ALL"}}]}`
+}
+
 // Each message that is sent has the links of its user, which lead to the pages of the same
 // program: one click there, and the next one is not sent.
 //
@@ -22,7 +28,8 @@ import (
 func TestNotifyLinks(t *testing.T) {
 	sent := filepath.Join(t.TempDir(), "sent.ndjson")
 	key := writeFile(t, "key", "a key of a test, which has 32 bytes and more\n")
-	address := notifyServer(t, "--data", t.TempDir(), "--send-to", sent, "--link-key-file", key, "--link-url", "https://shop.example/n")
+	rules := writeFile(t, "rules.json", sendAll(""))
+	address := notifyServer(t, "--data", t.TempDir(), "--send-to", sent, "--rules", rules, "--link-key-file", key, "--link-url", "https://shop.example/n")
 	post := func() (answer struct {
 		Decisions []struct {
 			Outcome string
@@ -115,5 +122,54 @@ func TestNotifyUserImport(t *testing.T) {
 	}
 	if code, out, errs := lite(t, `{"user_id":"18"}`, append(args, "-o", "json")...); code != 0 || !strings.Contains(out, `"stored":1`) {
 		t.Errorf("%d: %s%s", code, out, errs)
+	}
+}
+
+// With topics the link unsubscribes from one by e-mail: what comes later goes out on the other
+// channels. A locked topic has no such link.
+func TestNotifyLinksOfTopics(t *testing.T) {
+	sent := filepath.Join(t.TempDir(), "sent.ndjson")
+	key := writeFile(t, "key", "a key of a test, which has 32 bytes and more\n")
+	rules := writeFile(t, "rules.json", sendAll(`{"name":"cart","title":"Your cart","types":["REMINDER"]},
+		{"name":"orders","title":"Orders","types":["UPDATE"],"locked":true}`))
+	address := notifyServer(t, "--data", t.TempDir(), "--send-to", sent, "--rules", rules, "--link-key-file", key, "--link-url", "https://shop.example/n")
+	next := func(kind string) (m message.Message) {
+		body := strings.Replace(nowEvent(uuid.New(), "17", kind, "one of "+uuid.NewString()), `["push"]`, `["email","push"]`, 1)
+		if status := asked(t, "POST", address+"/v1/notifications", "application/json", body, nil); status != 200 {
+			t.Fatal(status)
+		}
+		text, err := os.ReadFile(sent)
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		if err == nil {
+			err = json.Unmarshal([]byte(lines[len(lines)-1]), &m)
+		}
+		if err != nil || m.EventType != kind {
+			t.Fatalf("%s: %v", text, err)
+		}
+		return m
+	}
+	if m := next("UPDATE"); m.Links.Preferences == "" || m.Links.Unsubscribe != "" {
+		t.Errorf("a locked topic: %+v", m.Links)
+	}
+	m := next("REMINDER")
+	if len(m.Channels) != 2 {
+		t.Fatalf("%+v", m)
+	}
+	target := strings.Replace(m.Links.Unsubscribe, "https://shop.example/n", address, 1)
+	for _, c := range []struct {
+		field, value, says string
+		channels           int
+	}{{"List-Unsubscribe", "One-Click", "Your cart by email", 1}, {"undo", "1", "Subscribed again", 2}} {
+		answer, err := http.PostForm(target, url.Values{c.field: {c.value}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		if answer.Body.Close(); err != nil || answer.StatusCode != 200 || !strings.Contains(string(text), c.says) {
+			t.Errorf("%s: %d %s", c.field, answer.StatusCode, text)
+		}
+		if m := next("REMINDER"); len(m.Channels) != c.channels {
+			t.Errorf("after %s: %v", c.field, m.Channels)
+		}
 	}
 }

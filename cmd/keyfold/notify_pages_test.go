@@ -22,7 +22,7 @@ import (
 )
 
 // A worker's message has the links of its user, and serve has the pages that they lead to: one
-// click there turns the kind off. Preferences are imported beside it, and an API token opens
+// click there turns e-mail of the topic off. Preferences are imported beside it, and an API token opens
 // the API alone.
 //
 // Promise(acceptance/links)
@@ -73,13 +73,13 @@ func TestNotifyPages(t *testing.T) {
 	if click.Body.Close(); click.StatusCode != 200 {
 		t.Errorf("one click: %d", click.StatusCode)
 	}
-	reminder = strings.ReplaceAll(urgentNow(uuid.New(), "17", "Your cart still waits"), "SECURITY", "REMINDER")
+	reminder = strings.NewReplacer("SECURITY", "REMINDER", "push", "email").Replace(urgentNow(uuid.New(), "17", "Your cart still waits"))
 	if p := api.waited(reminder); p.Decisions[0].Outcome != "NEVER" {
 		t.Errorf("after one click: %+v", p)
 	}
 	var own json.RawMessage
 	status, header := api.call("GET", "/v1/users/17/preferences", "", "", &own)
-	if want := `{"zone":"Europe/Berlin","muted":["REMINDER"],"attributes":{"plan":"pro"}}`; status != 200 || header.Get("Etag") != `"2"` || string(own) != want {
+	if want := `{"zone":"Europe/Berlin","topics":{"reminders":{"channels":{"email":"off"}}},"attributes":{"plan":"pro"}}`; status != 200 || header.Get("Etag") != `"2"` || string(own) != want {
 		t.Errorf("%d %s %s, want %s", status, header.Get("Etag"), own, want)
 	}
 	if strings.Contains(api.log.String(), strings.TrimPrefix(m.Links.Preferences, "https://shop.example/n/preferences?t=")) {
