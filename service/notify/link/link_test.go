@@ -99,15 +99,16 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	for want, s := range map[string]Settings{
-		"set both":                         {good, "", 60},
-		"is 0: it must be from 1":          {good, "https://shop.example", 0},
-		"without a query":                  {good, "https://shop.example/?a=b", 60},
-		`is "shop.example": it must be an`: {good, "shop.example", 60},
-		"no such file":                     {good + "x", "https://shop.example", 60},
-		"in line 1 has 5 bytes":            {file("short"), "https://shop.example", 60},
-		"there is no key in it":            {file("\n"), "https://shop.example", 60},
-		"it has 3 keys":                    {file(newKey + "\n" + newKey + "\n" + newKey), "https://shop.example", 60},
-		"is no file of keys":               {t.TempDir(), "https://shop.example", 60},
+		"set both":                    {good, "", 60},
+		"is 0: it must be from 1":     {good, "https://shop.example", 0},
+		"without a user, a query":     {good, "https://shop.example/?a=b", 60},
+		"must be an address":          {good, "shop.example", 60},
+		"URL must be an address such": {good, "https://anna:word@shop.example", 60},
+		"no such file":                {good + "x", "https://shop.example", 60},
+		"in line 1 has 5 bytes":       {file("short"), "https://shop.example", 60},
+		"there is no key in it":       {file("\n"), "https://shop.example", 60},
+		"it has 3 keys":               {file(newKey + "\n" + newKey + "\n" + newKey), "https://shop.example", 60},
+		"is no file of keys":          {t.TempDir(), "https://shop.example", 60},
 	} {
 		if err := s.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", s, err, want)

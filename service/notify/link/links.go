@@ -26,7 +26,7 @@ const (
 
 // Settings say where users find their preferences. Both programs embed them.
 type Settings struct {
-	KeyFile string `name:"link-key-file" env:"NOTIFY_LINK_KEY_FILE" default:"" help:"File with the key that signs links to preferences, 32 bytes or more; a second line has the key from before." for:"links"`
+	KeyFile string `name:"link-key-file" env:"NOTIFY_LINK_KEY_FILE" placeholder:"FILE" default:"" help:"File with the key that signs links to preferences, 32 bytes or more; a second line has the key from before." for:"links"`
 	URL     string `name:"link-url" env:"NOTIFY_LINK_URL" default:"" help:"Public address of the preferences page, such as https://shop.example/n." for:"links"`
 	Days    int    `name:"link-days" env:"NOTIFY_LINK_DAYS" default:"60" help:"Days for which a link can be used." for:"links"`
 }
@@ -46,11 +46,13 @@ func (s *Settings) Check() error {
 // topics are locked; nil: none is known to be.
 func (s *Settings) Links(sets notify.Sets) (*Links, error) {
 	var faults engine.Faults
-	faults.If((s.KeyFile == "") != (s.URL == ""), "%s is %q and %s is %q: set both, or none for no links to preferences", keyFileSetting, s.KeyFile, urlSetting, s.URL)
+	// No fault shows the address: it might hold a password.
+	faults.If(s.KeyFile == "" && s.URL != "", "%s is not set, and %s is: set both, or none for no links to preferences", keyFileSetting, urlSetting)
+	faults.If(s.KeyFile != "" && s.URL == "", "%s is not set, and %s is: set both, or none for no links to preferences", urlSetting, keyFileSetting)
 	faults.If(s.Days < 1 || s.Days > maxDays, "%s is %d: it must be from 1 to %d", daysSetting, s.Days, maxDays)
 	u, err := url.Parse(s.URL)
 	faults.If(s.URL != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil),
-		"%s is %q: it must be an address such as https://shop.example/n, without a query", urlSetting, s.URL)
+		"%s must be an address such as https://shop.example/n, without a user, a query and a fragment", urlSetting)
 	var keys *Keys
 	if s.KeyFile != "" {
 		keys, err = ReadKeys(s.KeyFile)
