@@ -10,4 +10,5 @@ type notifyCmd struct {
 	Backlog    backlogCmd      `cmd:"" help:"Publish urgent events beside a backlog of bulk events: how soon they are decided."`
 	Deferrals  deferralsCmd    `cmd:"" help:"Deferrals that come due at one instant, and at a rate beside many that wait."`
 	Histories  historiesCmd    `cmd:"" help:"Decide random histories twice, by the laws and by the oracle, and compare each decision and state."`
+	Habits     habitsCmd       `cmd:"" help:"What counting users' responses gains, on users whose habits are known."`
 }

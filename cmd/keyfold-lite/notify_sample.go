@@ -59,13 +59,16 @@ func firstDecisions(n *notifyRuntime) (first []notify.Record, err error) {
 	return first, nil
 }
 
-// contains reports whether the decisions are of the week's events. A week of more or
+// contains reports whether the decisions are of the week's events and their follow-ups. A week of more or
 // fewer users has the same ids for other events. Decisions of an erased user name no
 // user.
 func contains(week *notifications.Week, all []notify.Record) bool {
 	users := make(map[uuid.UUID]string, len(week.Events))
 	for i := range week.Events {
 		users[week.Events[i].ID] = week.Events[i].User
+		for _, id := range notify.FollowIDs(week.Events[i].ID) {
+			users[id] = week.Events[i].User
+		}
 	}
 	for i := range all {
 		user, ok := users[all[i].EventID]

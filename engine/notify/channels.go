@@ -74,7 +74,7 @@ func (d *decision) hushed(c Channel, at engine.Millis) engine.Millis {
 	return at
 }
 
-// limited returns when the limits of a channel let it through, from an instant on.
+// channelFrees returns when the limits of a channel let it through, from an instant on.
 func (d *decision) channelFrees(c Channel, at engine.Millis) engine.Millis {
 	if !d.holds.limitsApply {
 		return at
@@ -118,13 +118,10 @@ func (d *decision) anyChannelFree(at engine.Millis) (free engine.Millis, last mo
 	return free, last
 }
 
-// anyHushed returns the least instant from at on at which quiet hours and snooze let a
-// channel through.
-func (d *decision) anyHushed(at engine.Millis) (free engine.Millis) {
-	for i, c := range d.allowed {
-		if i > 0 && d.alike {
-			break
-		}
+// anyHushed returns the least instant from at on at which quiet hours and snooze let one of
+// the channels through.
+func (d *decision) anyHushed(channels []Channel, at engine.Millis) (free engine.Millis) {
+	for i, c := range channels {
 		if to := d.hushed(c, at); i == 0 || to < free {
 			free = to
 		}

@@ -356,7 +356,7 @@ func (d *decision) ruled() bool {
 		d.wait.digestKey = d.topic.Name
 	case d.turn.Takes != nil && d.turn.Takes.DueAt > d.now:
 		place := d.turn.Takes
-		d.record.Facts.Takes = place
+		d.record.Facts.Takes = *place
 		d.wait = wait{Later, place.DueAt, []string{ReasonReplaces}, place.Slot, place.DigestKey}
 	case d.says(Later) && d.action.Strategy == LikelyHour && d.likelyHour() <= d.now:
 		// It does not wait.

@@ -14,7 +14,10 @@ import (
 // beyond them goes out at the same time in further messages.
 const (
 	MaxDigestItems = 100
-	MaxDigestBytes = 128 << 10 // of the events as they were posted; one event alone has at most [MaxBodyBytes]
+	// MaxDigestCounted bounds the items of a message that shows some of them and counts the
+	// others.
+	MaxDigestCounted = 1000
+	MaxDigestBytes   = 128 << 10 // of the events as they were posted; one event alone has at most [MaxBodyBytes]
 )
 
 // CompareEvents orders the events of one user that are decided together: the urgent
@@ -50,7 +53,7 @@ func DecideDigest(set *Set, prefs *Preferences, state *State, items []Due, score
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return CompareEvents(items[a].Event, items[b].Event) })
 	first := &items[order[0]]
-	m := message{id: digestOf(first)}
+	m := message{id: digestOf(first), show: set.Policy.DigestPolicyOf(first.DigestKey).Show}
 	state = state.Clone()
 	records := make([]Record, len(items))
 	for i, at := range order {
@@ -64,20 +67,49 @@ func DecideDigest(set *Set, prefs *Preferences, state *State, items []Due, score
 		}
 		state.Fold(&records[i])
 	}
+	set.Policy.tellDigests(first, items, order, records)
 	return records
+}
+
+// tellDigests keeps what each message of a digest says with the first of its items. order
+// has the items of records.
+func (p *Policy) tellDigests(first *Due, items []Due, order []int, records []Record) {
+	for i := range records {
+		id := records[i].DigestID
+		if id == uuid.Nil || i > 0 && slices.ContainsFunc(records[:i], func(r Record) bool { return r.DigestID == id }) {
+			continue
+		}
+		var of []*Notification
+		for j := i; j < len(records); j++ {
+			if records[j].DigestID == id {
+				of = append(of, items[order[j]].Event)
+			}
+		}
+		// A template that fails leaves its text out: the items say all.
+		m, _ := p.DigestMessage(first.DigestKey, first.Event.UserID, of)
+		records[i].Facts.Digest = m
+	}
 }
 
 // message is the message of a digest that items fill.
 type message struct {
 	id           uuid.UUID
+	show         int // items that it shows; 0: all
 	items, bytes int
 }
 
 // take returns the id of the message that has room for an item: this one, or the next.
 func (m *message) take(item *Due) uuid.UUID {
-	size := len(item.Event.Body)
-	if m.items == MaxDigestItems || m.items > 0 && m.bytes+size > MaxDigestBytes {
-		*m = message{id: digestOf(item)}
+	size, most := len(item.Event.Body), MaxDigestItems
+	if m.show > 0 {
+		most = MaxDigestCounted
+		if m.items >= m.show {
+			size = 0 // it is counted only
+		}
+	}
+	if m.items == most || m.items > 0 && m.bytes+size > MaxDigestBytes {
+		*m = message{id: digestOf(item), show: m.show}
+		size = len(item.Event.Body)
 	}
 	m.items, m.bytes = m.items+1, m.bytes+size
 	return m.id
@@ -102,7 +134,7 @@ func decideItem(set *Set, prefs *Preferences, state *State, item *Due, score Sco
 func (d *decision) digested() bool {
 	d.holds.quietApplies = d.policy.Quiet
 	d.alike = d.allAlike()
-	end := d.anyHushed(d.now)
+	end := d.anyHushed(d.allowed, d.now)
 	if end <= d.now {
 		d.open, _ = d.openChannels(func(c Channel) bool { return d.hushed(c, d.now) <= d.now })
 		return d.sends(ReasonDigested)

@@ -2,9 +2,11 @@ package notify
 
 // DigestMessage is what the message of a digest says.
 type DigestMessage struct {
-	Title, Message string // "": the set has no template for it
-	Show           int    // so many of the items are shown, the first ones
-	More           int    // the others
+	Key     string `json:"key"`
+	Title   string `json:"title,omitzero"` // "": the set has no template for it, as for Message
+	Message string `json:"message,omitzero"`
+	Show    int    `json:"show"`          // so many of the items are shown, the first ones
+	More    int    `json:"more,omitzero"` // the others
 }
 
 // DigestPolicyOf returns the texts of the digests of a key.
@@ -19,7 +21,7 @@ func (p *Policy) DigestPolicyOf(key string) DigestPolicy {
 // error is of a template that no sample has shown; the numbers are there even so.
 func (p *Policy) DigestMessage(key, user string, items []*Notification) (m DigestMessage, err error) {
 	policy := p.DigestPolicyOf(key)
-	m.Show = len(items)
+	m.Key, m.Show = key, len(items)
 	if policy.Show > 0 {
 		m.Show = min(m.Show, policy.Show)
 	}

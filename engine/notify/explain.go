@@ -354,11 +354,11 @@ func (e *explanation) score() {
 		taste = fmt.Sprintf(" (without the user's taste: %s)", why)
 	}
 	habit := ""
-	if h := e.record.Facts.Taste.Habit; x.Response > 0 && h != nil {
-		habit = fmt.Sprintf(", how the user responds to the type %.2f (opened %.1f of %.1f)", x.Response, h.Opened, h.Delivered)
+	if h, lift := e.record.Facts.Taste.Habit, e.record.Facts.Response; lift != 0 {
+		habit = fmt.Sprintf("; how the user responds to the type (%.1f of %.1f opened) makes it %+.2f", h.Opened, h.Delivered, lift)
 	}
-	e.say("Nothing holds it, so its score decides: %.2f of 1, from its type %.2f, the sender's hint %.2f%s%s, its freshness %.2f and how little was sent lately %.2f.",
-		e.record.Score, x.Base, x.Hint, taste, habit, x.Recency, x.Calm)
+	e.say("Nothing holds it, so its score decides: %.2f of 1, from its type %.2f, the sender's hint %.2f%s, its freshness %.2f and how little was sent lately %.2f%s.",
+		e.record.Score, x.Base, x.Hint, taste, x.Recency, x.Calm, habit)
 	switch {
 	case e.because(ReasonScoreHigh):
 		e.say("That is enough to send it at once.")

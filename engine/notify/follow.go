@@ -140,7 +140,7 @@ func (d *decision) follow() {
 	d.addFollowUp(d.nextStep())
 	if len(d.inDigest) > 0 && r.Outcome == Now && d.event.Follows == nil {
 		d.addFollowUp(FollowUp{
-			Step: digestStep, Channels: d.inDigest, At: d.anyHushed(d.nextDigest()), Unless: UnlessNever, Reason: ReasonDigested, Digest: d.topic.Name,
+			Step: digestStep, Channels: d.inDigest, At: d.anyHushed(d.inDigest, d.nextDigest()), Unless: UnlessNever, Reason: ReasonDigested, Digest: d.topic.Name,
 		})
 	}
 }

@@ -64,6 +64,7 @@ type ScorePolicy struct {
 	Now, Later     float64 // thresholds
 	Taste          bool    // the taste term takes part
 	Floor, Ceiling float64 // of the cosine
+	Response       float64 // what how the user responds adds or takes at most; 0: it does not count
 }
 
 // Parts are the parts of a score, or their weights.
@@ -73,8 +74,6 @@ type Parts struct {
 	Taste   float64 `json:"taste"`
 	Recency float64 `json:"recency"`
 	Calm    float64 `json:"calm"`
-	// Response is how the user responds to the type.
-	Response float64 `json:"response,omitzero"`
 }
 
 // Horizon is how far back a decision looks: a state keeps nothing older.

@@ -27,8 +27,8 @@ type Score struct {
 	Cosine float64 `json:"cosine,omitzero"`
 	Known  bool    `json:"known,omitzero"` // false: the term drops out
 	Skip   Skip    `json:"skip,omitzero"`  // why it is not known; "": taste was not asked for
-	// Habit is how the user responds to notifications of the type; nil: nothing is known.
-	Habit *Habit `json:"habit,omitempty"`
+	// Habit is how the user responds to notifications of the type; zero: nothing is known.
+	Habit Habit `json:"habit,omitzero"`
 }
 
 // Skip is why an event has no taste term.
@@ -100,6 +100,7 @@ type Facts struct {
 	Parts       Parts            `json:"parts,omitzero"`   // of the score
 	Taste       Score            `json:"taste,omitzero"`
 	TasteUsed   bool             `json:"taste_used,omitzero"` // it is a part of the score
+	Response    float64          `json:"response,omitzero"`   // what it adds to the score
 	Reserved    bool             `json:"reserved,omitzero"`   // of LATER: a send at DeferUntil is kept for it
 	Moved       []Move           `json:"moved,omitempty"`     // reservations whose places it took
 	Due         engine.Millis    `json:"due,omitzero"`        // [Turn.Due]
@@ -112,7 +113,8 @@ type Facts struct {
 	Step        int              `json:"step,omitzero"`        // of a follow-up, from 1 on
 	Reported    Reported         `json:"reported,omitzero"`    // of the steps before a follow-up
 	FollowUps   []FollowUp       `json:"follow_ups,omitempty"` // of NOW
-	Takes       *Place           `json:"takes,omitempty"`      // the place of what it replaces
+	Takes       Place            `json:"takes,omitzero"`       // the place of what it replaces
+	Digest      DigestMessage    `json:"digest,omitzero"`      // of the first item of a digest's message: what it says
 	Horizon     engine.Millis    `json:"horizon"`
 	Tzdata      string           `json:"tzdata,omitzero"` // version of the zone data
 }

@@ -192,7 +192,7 @@ func (d *decision) reserves() {
 		others--
 	}
 	waits := d.holds.fatigue() || d.waitsForSlot
-	if place := d.record.Facts.Takes; place != nil {
+	if place := d.record.Facts.Takes; place != (Place{}) {
 		waits = place.Reserved
 	}
 	if d.record.Facts.Reserved = waits && others+d.state.sentSince(d.now-Windows[2]) < MaxSends; d.record.Facts.Reserved {

@@ -71,13 +71,13 @@ func (d *Delivery) opened() engine.Millis {
 }
 
 // Of returns what a decision reads of the responses: those of a type, and the hour at which
-// the user is likely to open. nil: nothing is known.
-func (r *Responses) Of(t EventType, now engine.Millis) *Habit {
+// the user is likely to open; zero: nothing is known.
+func (r *Responses) Of(t EventType, now engine.Millis) Habit {
 	if r == nil || r.At == 0 {
-		return nil
+		return Habit{}
 	}
 	d := r.decayed(now)
-	h := &Habit{Delivered: d.Types[t].Delivered, Opened: d.Types[t].Opened, Hour: -1}
+	h := Habit{Delivered: d.Types[t].Delivered, Opened: d.Types[t].Opened, Hour: -1}
 	total, best := 0.0, 0.0
 	for hour := range d.Hours {
 		total += d.Hours[hour]
@@ -111,14 +111,15 @@ func (h *Habit) Rate(usual float64) float64 {
 	return (h.Opened + usual*priorWeight) / (h.Delivered + priorWeight)
 }
 
-// Part returns the score's part: 0.5 for the usual rate, towards 1 for a user who opens more,
-// towards 0 for one who opens less.
-func (h *Habit) Part(usual float64) float64 {
+// Lift returns how much more or less than usual the user opens, (rate - usual) / (rate +
+// usual): 0 for the usual rate, towards 1 for a user who opens more, towards -1 for one who
+// opens less.
+func (h *Habit) Lift(usual float64) float64 {
 	rate := h.Rate(usual)
 	if rate+usual <= 0 {
-		return .5
+		return 0
 	}
-	return rate / (rate + usual)
+	return (rate - usual) / (rate + usual)
 }
 
 // responsesJSON is the stored form.

@@ -9,8 +9,8 @@ import "math"
 // The score is the weighted mean of those of its parts that are available. Each is
 // between 0 and 1: the type's base; the caller's hint; taste, the cosine of text and
 // user between the policy's floor and ceiling; recency, which halves in each
-// half-life; calm, which falls as the fullest window fills; response, how much more or less
-// than usual the user opens of the type.
+// half-life; calm, which falls as the fullest window fills. Then comes what the policy lets
+// the user's responses add or take.
 func (d *decision) weigh() bool {
 	if len(d.collected) > 0 || d.wait.outcome != 0 {
 		return false
@@ -48,17 +48,21 @@ func (d *decision) score() float64 {
 		sum += w.Taste * x.Taste
 		weights += w.Taste
 	}
-	if h := f.Taste.Habit; w.Response > 0 && h != nil {
-		x.Response = h.Part(d.policy.OpenRate)
-		sum += w.Response * x.Response
-		weights += w.Response
-	}
 	sum += w.Recency*x.Recency + w.Calm*x.Calm
 	weights += w.Recency + w.Calm
 	if weights <= 0 {
 		return 0
 	}
-	return sum / weights
+	return min(1, max(0, sum/weights+d.response()))
+}
+
+// response returns what how the user responds adds to the score, or takes from it.
+func (d *decision) response() float64 {
+	f, bound := &d.record.Facts, d.set.Policy.Score.Response
+	if h := f.Taste.Habit; bound > 0 && h != (Habit{}) {
+		f.Response = bound * h.Lift(d.policy.OpenRate)
+	}
+	return f.Response
 }
 
 // Private reports whether texts of the type never leave keyfold but to the senders.

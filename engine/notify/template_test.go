@@ -151,14 +151,14 @@ func TestDigestsHaveTheTextsOfTheirKey(t *testing.T) {
 		items = append(items, &Notification{Title: "x"})
 	}
 	for key, want := range map[string]DigestMessage{
-		"offers": {Title: "5 of offers, 2 shown", Show: 2, More: 3},
-		"orders": {Message: "0 more for u", Show: 5},
+		"offers": {Key: "offers", Title: "5 of offers, 2 shown", Show: 2, More: 3},
+		"orders": {Key: "orders", Message: "0 more for u", Show: 5},
 	} {
 		if found, err := p.DigestMessage(key, "u", items); found != want || err != nil {
 			t.Errorf("%s: found %+v, %v, expected %+v", key, found, err, want)
 		}
 	}
-	if found, err := (&Policy{}).DigestMessage("x", "u", items); found != (DigestMessage{Show: 5}) || err != nil {
+	if found, err := (&Policy{}).DigestMessage("x", "u", items); found != (DigestMessage{Key: "x", Show: 5}) || err != nil {
 		t.Errorf("without templates: %+v, %v", found, err)
 	}
 }

@@ -26,7 +26,7 @@ func (d *decision) limited() bool {
 	case !d.policy.NowAtLimit:
 		return d.never(ReasonDeferLimit, d.collected...)
 	}
-	if end := d.anyHushed(d.now); end > d.now {
+	if end := d.anyHushed(d.allowed, d.now); end > d.now {
 		d.wait = wait{outcome: Postponed, until: end, reasons: []string{ReasonDeferLimit}}
 		return false
 	}
@@ -158,7 +158,7 @@ func (d *decision) strategyEnd(strategy Strategy) engine.Millis {
 func (d *decision) likelyHour() engine.Millis {
 	const hour = engine.Millis(60 * 60 * 1000)
 	h := d.record.Facts.Taste.Habit
-	if h == nil || h.Hour < 0 {
+	if h == (Habit{}) || h.Hour < 0 {
 		return d.now
 	}
 	hours := (h.Hour - d.now.Time().UTC().Hour() + 24) % 24
@@ -198,7 +198,7 @@ func (d *decision) room(until engine.Millis) engine.Millis {
 // digests makes the event wait until the next slot for digests. Quiet hours alone move
 // the slot.
 func (d *decision) digests(reasons []string) {
-	slot := d.anyHushed(d.nextDigest())
+	slot := d.anyHushed(d.allowed, d.nextDigest())
 	if d.says(Later) {
 		d.record.Facts.RuleUntil = slot
 	}

@@ -33,6 +33,9 @@ func TestADigestIsOneMessage(t *testing.T) {
 	if len(f.out.got) != 1 || len(f.out.got[0].Events) != 3 || f.out.got[0].ID != v.Records[0].DigestID {
 		t.Fatalf("handed over %+v", f.out.got)
 	}
+	if said := v.Records[0].Facts.Digest; said.Key != group[0].DigestKey || said.Show != 3 || v.Records[1].Facts.Digest.Show > 0 {
+		t.Errorf("the message says %+v", said)
+	}
 	s, err := f.ledger.Load(t.Context(), []notify.Ask{{User: "1"}})
 	if err != nil || len(s[0].State.Sends) != 1 {
 		t.Errorf("the state counts %+v, %v", s[0].State, err)
@@ -46,6 +49,7 @@ func TestADigestIsOneMessage(t *testing.T) {
 // Promise(notify-worker/large-digests)
 func TestADigestOfSeveralMessagesIsCutOnce(t *testing.T) {
 	f := newFixture(t, false)
+	f.use(t, func(p *notify.Policy) { p.Digests = nil }) // that shows all
 	var group []notify.Due
 	for i := range 2*notify.MaxDigestItems + 50 {
 		e := post(t, "1", "PROMO", fmt.Sprintf("New in shop %d", i))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -16,16 +17,24 @@ import (
 func tight(t *testing.T) *fixture {
 	t.Helper()
 	f := newFixture(t, false)
-	f.set = shippedSet(t)
-	f.set.Policy.Caps = notify.Caps{1, 250, 250}
-	for i := range f.set.Policy.Types {
-		f.set.Policy.Types[i].Cooldown = 0
-	}
-	f.set.Policy.Limits, f.set.Rules = nil, nil
-	config := processor.DefaultConfig()
-	config.Conflicts, config.Failures = 1000, 1000
-	f.Processor = f.again(t, config)
+	f.use(t, func(p *notify.Policy) {
+		p.Caps, p.Limits = notify.Caps{1, 250, 250}, nil
+		for i := range p.Types {
+			p.Types[i].Cooldown = 0
+		}
+	})
+	f.set.Rules = nil
 	return f
+}
+
+// use has the fixture decide by the shipped set with another policy.
+func (f *fixture) use(t *testing.T, change func(*notify.Policy)) {
+	t.Helper()
+	f.set = shippedSet(t)
+	change(&f.set.Policy)
+	config := processor.DefaultConfig()
+	config.Conflicts, config.Failures, config.Pause, config.MaxPause = 1000, 1000, time.Microsecond, time.Millisecond
+	f.Processor = f.again(t, config)
 }
 
 // with posts an event with more fields.

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"log/slog"
 	"slices"
 
 	"github.com/google/uuid"
@@ -163,7 +164,8 @@ func (p *planner) add(r notify.Record, event *notify.Notification, would *notify
 	for i := range r.Facts.FollowUps {
 		due, err := event.FollowUp(&r.Facts.FollowUps[i])
 		if err != nil { // a body that was parsed
-			p.ports.Log.Error("a follow-up could not be made", "event_id", event.ID, "error", err, "hint", "report it with the event's text")
+			p.ports.Log.Error("a follow-up could not be made", slog.String("event_id", event.ID.String()), slog.Any("error", err),
+				slog.String("hint", "report it with the event's text"))
 			continue
 		}
 		w.change.FollowUps = append(w.change.FollowUps, due)

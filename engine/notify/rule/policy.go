@@ -137,10 +137,9 @@ func (r *reader) score(n *node, p *notify.ScorePolicy) {
 				key{"taste", false, number(&w.Taste, 0, maxWeight)},
 				key{"recency", false, number(&w.Recency, 0, maxWeight)},
 				key{"calm", false, number(&w.Calm, 0, maxWeight)},
-				key{"response", false, number(&w.Response, 0, maxWeight)},
 			)
 			if w.Base+w.Hint+w.Recency+w.Calm < math.SmallestNonzeroFloat32 {
-				r.fault(n, "the weights without taste and response are all 0, and these can be absent: raise one of base, hint, recency, calm")
+				r.fault(n, "the weights without taste are all 0, and taste can be absent: raise one of base, hint, recency, calm")
 			}
 		}},
 		key{"now", false, number(&p.Now, 0, 1)},
@@ -148,6 +147,7 @@ func (r *reader) score(n *node, p *notify.ScorePolicy) {
 		key{"taste", false, func(n *node) { p.Taste = r.bool(n) }},
 		key{"taste_floor", false, number(&p.Floor, -1, 1)},
 		key{"taste_ceiling", false, number(&p.Ceiling, -1, 1)},
+		key{"response", false, number(&p.Response, 0, 1)},
 	)
 	if p.Later > p.Now {
 		r.fault(n, "later is %g, above now, which is %g: lower it", p.Later, p.Now)

@@ -91,8 +91,11 @@ func (l *Links) Link(g Grant) string {
 // is an unsubscribe link where all of it is of one topic, or of one type without a topic, and
 // the user may turn that off.
 func (l *Links) Links(d *notify.Dispatch) *message.Links {
-	first := &d.Records[0]
-	g := Grant{Purpose: Preferences, User: first.UserID, Expires: first.DecidedAt + engine.Millis(l.life/time.Millisecond)}
+	first, decided := &d.Records[0], engine.Millis(0)
+	for i := range d.Records { // which may come in another order
+		decided = max(decided, d.Records[i].DecidedAt)
+	}
+	g := Grant{Purpose: Preferences, User: first.UserID, Expires: decided + engine.Millis(l.life/time.Millisecond)}
 	links := &message.Links{Preferences: l.Link(g)}
 	if !l.mayUnsubscribe(d.Records) {
 		return links

@@ -36,7 +36,9 @@ type Message struct {
 	Turn       int             `json:"turn"`
 	Reasons    []string        `json:"reasons"`
 	Digest     *Digest         `json:"digest"` // null: one event
-	Links      *Links          `json:"links,omitempty"`
+	// Follows is the event that was sent before on other channels; absent: none.
+	Follows *uuid.UUID `json:"follows,omitempty"`
+	Links   *Links     `json:"links,omitempty"`
 }
 
 // Links are addresses for the user, who needs no password there.
@@ -56,6 +58,7 @@ type Linker interface {
 type Digest struct {
 	Key   string `json:"key"`
 	Items []Item `json:"items"`
+	More  int    `json:"more,omitzero"` // items that it does not show
 }
 
 // Item is one event of a digest.
@@ -99,13 +102,39 @@ func Of(d *notify.Dispatch, links Linker) (Message, error) {
 	}
 	if first.DigestID == uuid.Nil {
 		only := &items[0]
+		if f := d.Events[0].Follows; f != nil {
+			m.Follows = &f.Root
+		}
 		m.EventType, m.Title, m.Text, m.Metadata, m.ExpiresAt = only.EventType, only.Title, only.Text, only.Metadata, only.ExpiresAt
 		return m, nil
 	}
 	m.EventType, m.Metadata = notify.Digest.String(), json.RawMessage("null")
 	m.Digest = &Digest{Key: first.DigestKey, Items: items}
+	m.shorten(d)
 	m.ExpiresAt = expiry(latest(d.Events))
 	return m, nil
+}
+
+// shorten leaves items out that the digest only counts, and takes its texts. Those are with
+// the record of the first item; a dispatch that is made again may have them in another order.
+func (m *Message) shorten(d *notify.Dispatch) {
+	at := slices.IndexFunc(d.Records, func(r notify.Record) bool { return r.Facts.Digest.Show > 0 })
+	if at < 0 {
+		return
+	}
+	texts := d.Records[at].Facts.Digest
+	m.Digest.Key, m.Title, m.Text = texts.Key, texts.Title, texts.Message
+	order := make([]int, len(d.Events))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return notify.CompareEvents(d.Events[a], d.Events[b]) })
+	items := m.Digest.Items
+	m.Digest.Items = make([]Item, 0, texts.Show)
+	for _, at := range order[:min(texts.Show, len(order))] {
+		m.Digest.Items = append(m.Digest.Items, items[at])
+	}
+	m.Digest.More = len(order) - len(m.Digest.Items)
 }
 
 // Append appends the message of a dispatch as one line of JSON, without its end. links may

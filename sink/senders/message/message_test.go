@@ -64,3 +64,33 @@ func TestADigestExpiresWithItsLastItem(t *testing.T) {
 		}
 	}
 }
+
+// A digest shows the first items and counts the others, under the texts that were made when it
+// was decided, whatever the order in which it is read again.
+func TestADigestShowsSomeItems(t *testing.T) {
+	d := notify.Dispatch{ID: uuid.New()}
+	for i := range 5 {
+		e := &notify.Notification{ID: uuid.New(), Type: notify.Update, Title: fmt.Sprint(i), Timestamp: engine.Millis(10 - i), Body: []byte("{}")}
+		d.Events = append(d.Events, e)
+		d.Records = append(d.Records, notify.Record{EventID: e.ID, DigestID: d.ID})
+	}
+	d.Records[3].Facts.Digest = notify.DigestMessage{Key: "orders", Title: "5 news", Message: "and more", Show: 2, More: 3}
+	m, err := Of(&d, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Title != "5 news" || m.Text != "and more" || m.Digest.Key != "orders" || m.Digest.More != 3 || len(m.EventIDs) != 5 ||
+		len(m.Digest.Items) != 2 || m.Digest.Items[0].Title != "4" || m.Digest.Items[1].Title != "3" {
+		t.Errorf("%+v %+v", m, m.Digest)
+	}
+}
+
+// A follow-up names what it follows.
+func TestAFollowUpNamesItsRoot(t *testing.T) {
+	root := uuid.New()
+	e := &notify.Notification{ID: notify.FollowID(root, 1), Follows: &notify.Follows{Root: root, Step: 1}, Body: []byte("{}")}
+	m, err := Of(&notify.Dispatch{ID: e.ID, Events: []*notify.Notification{e}, Records: []notify.Record{{EventID: e.ID}}}, nil)
+	if err != nil || m.Follows == nil || *m.Follows != root || m.DispatchID == root {
+		t.Errorf("%v: %+v", err, m)
+	}
+}
