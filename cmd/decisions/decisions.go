@@ -6,8 +6,8 @@ import (
 	"context"
 
 	"keyfold/engine"
-	"keyfold/engine/notify"
 	"keyfold/internal/cli"
+	"keyfold/service/notify/preference"
 	"keyfold/service/notify/simulate"
 	"keyfold/sink/ledger"
 )
@@ -27,8 +27,12 @@ type Program interface {
 	CheckLedger() error
 	// ReadLedger opens the ledger, calls do with it, and closes it.
 	ReadLedger(do func(Ledger) error) error
-	// SetPreferences replaces a user's preferences.
-	SetPreferences(user string, own notify.Preferences) error
+	// OpenInput opens a file, or standard input for "-".
+	OpenInput(path string) (*cli.Input, error)
+	// Tell writes a line to standard error.
+	Tell(format string, args ...any)
+	// ChangePreferences opens the ledger to change preferences, calls do, and closes it.
+	ChangePreferences(do func(preference.Store) error) error
 	// ForgetUser erases a user of notifications.
 	ForgetUser(user string) error
 	// UnknownUser is the error of a user of whom nothing is stored.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"keyfold/internal/cli"
-	"keyfold/service/notify/api"
+	"keyfold/service/notify/preference"
 
 	"keyfold/engine/notify"
 )
@@ -32,7 +32,7 @@ Examples:
 }
 
 func (c *forget[P]) Check(p P) error {
-	return errors.Join(api.CheckUser(c.ID), p.CheckConfirm(c.Confirmation), p.CheckLedger())
+	return errors.Join(preference.CheckUser(c.ID), p.CheckConfirm(c.Confirmation), p.CheckLedger())
 }
 
 // forgottenUser is what is stored of a user before an erasure.

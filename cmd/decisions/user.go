@@ -5,14 +5,16 @@ import (
 	"fmt"
 
 	"keyfold/internal/cli"
-	"keyfold/service/notify/api"
+	"keyfold/service/notify/preference"
 	"keyfold/service/notify/users"
+	"keyfold/sink/ledger"
 )
 
 // User looks after users.
 type User[P Program] struct {
 	Show   show[P]   `cmd:"" help:"Show a user's preferences, what waits, and the last decisions. Read-only."`
 	Set    set[P]    `cmd:"" help:"Replace a user's preferences."`
+	Import intake[P] `cmd:"" help:"Store the preferences of many users."`
 	Forget forget[P] `cmd:"" help:"Erase a user: preferences, state, waiting notifications, texts of decisions."`
 	Verify verify[P] `cmd:"" help:"Compare a user's stored state with the user's decisions. Read-only."`
 }
@@ -37,7 +39,7 @@ func (c *show[P]) Check(p P) error {
 	if c.Last < 0 {
 		fault = errors.New("--last must be at least 0")
 	}
-	return errors.Join(api.CheckUser(c.ID), fault, p.CheckLedger())
+	return errors.Join(preference.CheckUser(c.ID), fault, p.CheckLedger())
 }
 
 // Run prints the user.
@@ -57,41 +59,53 @@ func (c *show[P]) Run(p P) error {
 // set replaces preferences.
 type set[P Program] struct {
 	ID          string `arg:"" help:"The user's id."`
-	Preferences string `arg:"" help:"JSON object with zone, quiet, muted, channels and caps, all optional; {} for none."`
+	Preferences string `arg:"" help:"JSON object with zone, quiet, topics and others, all optional; {} for none."`
 }
 
 // Help is the long text.
 func (c *set[P]) Help() string {
-	return fmt.Sprintf(`All of the user's preferences are replaced: what is left out is none. A decision that is being made
-with the former ones is not written, and made again. The preferences of a user who was erased are not kept.
+	return fmt.Sprintf(`All of the user's preferences are replaced: what is left out is none, but attributes, which stay where they are not
+named. A decision that is being made with the former ones is not written, and made again. The preferences of a user
+who was erased are not kept.
 
-  zone      a name such as Europe/Berlin; without one metadata.timezone counts, then NOTIFY_ZONE
-  quiet     spans of local time; days are those on which a span begins, none: all days
-  muted     types that are never sent; SECURITY cannot be muted
-  channels  push, email, sms, in_app that are allowed, none: all
-  caps      for 5 minutes, 1 hour and 24 hours; 0 is the set's
+  zone           a name such as Europe/Berlin; without one metadata.timezone counts, then NOTIFY_ZONE
+  quiet          spans of local time; days are those on which a span begins, none: all days
+  muted          types that are never sent; SECURITY cannot be muted
+  channels       push, email, sms, in_app that are allowed, none: all
+  caps           for 5 minutes, 1 hour and 24 hours; 0 is the set's
+  topics         of the set: which channels are on, off or digest, and until when a topic is muted or snoozed
+  digests        local times of digests, none: NOTIFY_DIGEST_TIMES
+  paused         true: nothing is sent
+  muted_until    nothing is sent before
+  snoozed_until  what comes before waits until then
+  attributes     what rules can ask for as user.NAME
 
 Examples:
   %[1]s user set anna '{"zone":"Europe/Berlin","quiet":[{"from":"22:00","to":"07:00","days":["mon","fri"]}]}'
+  %[1]s user set anna '{"topics":{"offers":{"channels":{"push":"off","email":"digest"}}},"digests":["18:00"]}'
   %[1]s user set anna '{"muted":["PROMO"],"channels":["push","in_app"],"caps":[2,4,10]}'
   %[1]s user set anna '{}'`, textsOf[P]().Command)
 }
 
 func (c *set[P]) Check(p P) error {
-	_, _, err := api.ParsePreferences([]byte(c.Preferences))
-	return errors.Join(api.CheckUser(c.ID), err, p.CheckLedger())
+	_, _, err := preference.Parse([]byte(c.Preferences))
+	return errors.Join(preference.CheckUser(c.ID), err, p.CheckLedger())
 }
 
 // Run stores them.
 func (c *set[P]) Run(p P) error {
-	own, _, err := api.ParsePreferences([]byte(c.Preferences))
+	own, members, err := preference.Parse([]byte(c.Preferences))
 	if err != nil {
 		return err
 	}
-	if err := p.SetPreferences(c.ID, own); err != nil {
+	var stored ledger.Preferences
+	if err := p.ChangePreferences(func(s preference.Store) (err error) {
+		stored, err = preference.Change(p.Context(), s, c.ID, ledger.AnyVersion, preference.Replacement(own, members))
+		return err
+	}); err != nil {
 		return err
 	}
-	return p.Emit(map[string]any{"user_id": c.ID, "preferences": own}, func(w *cli.Text) {
+	return p.Emit(map[string]any{"user_id": c.ID, "version": stored.Version, "preferences": stored.Own}, func(w *cli.Text) {
 		w.Line("the preferences of user %s are stored", cli.Printable(c.ID))
 	})
 }
@@ -112,7 +126,7 @@ Example:
   %s user verify anna`, textsOf[P]().Command)
 }
 
-func (c *verify[P]) Check(p P) error { return errors.Join(api.CheckUser(c.ID), p.CheckLedger()) }
+func (c *verify[P]) Check(p P) error { return errors.Join(preference.CheckUser(c.ID), p.CheckLedger()) }
 
 // Run prints what differs.
 func (c *verify[P]) Run(p P) error {

@@ -10,9 +10,9 @@ import (
 
 	"keyfold/cmd/decisions"
 	"keyfold/internal/cli"
+	"keyfold/service/notify/preference"
 
 	"keyfold/engine"
-	"keyfold/engine/notify"
 	"keyfold/sink/ledger/sqlite"
 	"keyfold/sink/sqlfile"
 )
@@ -26,7 +26,7 @@ type notifyCmd struct {
 	Serve   notifyServeCmd       `cmd:"" help:"Decide notifications that are posted over HTTP."`
 	Rules   notifyRulesCmd       `cmd:"" help:"Check, test and show sets of rules."`
 	Explain notifyExplainCmd     `cmd:"" help:"Explain the decisions of a notification in words."`
-	User    decisions.User[*app] `cmd:"" help:"Show and verify a user, set preferences, erase a user."`
+	User    decisions.User[*app] `cmd:"" help:"Show and verify a user, set and import preferences, erase a user."`
 }
 
 // openDecisions opens the ledger of a data folder for reading, beside a running
@@ -64,8 +64,8 @@ func (a *app) ReadLedger(do func(decisions.Ledger) error) error {
 	return errors.Join(do(file), file.Close())
 }
 
-// SetPreferences implements [decisions.Program].
-func (a *app) SetPreferences(user string, own notify.Preferences) error {
+// ChangePreferences implements [decisions.Program].
+func (a *app) ChangePreferences(do func(preference.Store) error) error {
 	if err := os.MkdirAll(a.data, 0o750); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (a *app) SetPreferences(user string, own notify.Preferences) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(file.SetPreferences(a.ctx, user, own), file.Close())
+	return errors.Join(do(file), file.Close())
 }
 
 // ForgetUser implements [decisions.Program].

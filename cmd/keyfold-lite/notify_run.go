@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keyfold/internal/cli"
+	"keyfold/service/notify/preference"
 	"keyfold/service/notify/ruleset"
 
 	"keyfold/engine"
@@ -69,7 +70,7 @@ type posts struct {
 	name  string
 	next  func() ([]byte, error) // io.EOF at the end
 	line  func() int64
-	users []userPreferences
+	users []preference.User
 	bar   *cli.Progress
 	close func() error
 }
@@ -85,7 +86,7 @@ func (c *notifyRunCmd) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.close()) }()
-	n, err := openNotify(a, set, c.Senders, true)
+	n, err := openNotify(a, set, c.Senders, nil, true)
 	if err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func (c *notifyRunCmd) open(a *app) (*posts, error) {
 	if c.Events == "-" {
 		a.say("deciding standard input into %s", a.data)
 	}
-	var users []userPreferences
+	var users []preference.User
 	if c.Users != "" {
 		var err error
 		if users, err = readUsers(c.Users, a); err != nil {

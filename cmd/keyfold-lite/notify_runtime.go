@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"keyfold/service/notify/link"
 	"keyfold/service/notify/notifier"
 	"keyfold/service/notify/ruleset"
 
@@ -15,6 +16,7 @@ import (
 	"keyfold/engine/notify/processor"
 	"keyfold/sink/ledger/sqlite"
 
+	"keyfold/sink/senders/message"
 	"keyfold/sink/senders/ndjson"
 	"keyfold/sink/senders/webhook"
 )
@@ -41,16 +43,28 @@ type dispatcher interface {
 	io.Closer
 }
 
-func (s *senders) open() (dispatcher, error) {
+// open opens the senders. links are those of the messages; nil: they have none.
+func (s *senders) open(links *link.Links) (dispatcher, error) {
+	var linker message.Linker
+	if links != nil { // a nil pointer in the interface would be asked
+		linker = links
+	}
 	switch {
 	case s.SendTo != "":
 		file, err := ndjson.Open(s.SendTo)
 		if err != nil {
 			err = fmt.Errorf("--send-to: %w (name a file in a folder that exists, with room on its disk)", err)
 		}
+		if err == nil {
+			file.Links = linker
+		}
 		return opened(file, err)
 	case s.Webhook != "":
-		return opened(webhook.New(webhook.DefaultConfig(s.Webhook)))
+		hook, err := webhook.New(webhook.DefaultConfig(s.Webhook))
+		if err == nil {
+			hook.Links = linker
+		}
+		return opened(hook, err)
 	default:
 		return nowhere{}, nil
 	}
@@ -87,7 +101,7 @@ type notifyRuntime struct {
 }
 
 // openNotify opens the data folder. A replay decides on the events' own clock.
-func openNotify(a *app, set *notify.Set, to senders, replay bool) (*notifyRuntime, error) {
+func openNotify(a *app, set *notify.Set, to senders, links *link.Links, replay bool) (*notifyRuntime, error) {
 	if err := os.MkdirAll(a.data, 0o750); err != nil {
 		return nil, err
 	}
@@ -97,18 +111,18 @@ func openNotify(a *app, set *notify.Set, to senders, replay bool) (*notifyRuntim
 	}
 	n := &notifyRuntime{app: a, unlock: unlock}
 	n.failed, n.fail = context.WithCancelCause(context.WithoutCancel(a.ctx))
-	if err := n.open(set, to, replay); err != nil {
+	if err := n.open(set, to, links, replay); err != nil {
 		return nil, errors.Join(err, n.close())
 	}
 	return n, nil
 }
 
-func (n *notifyRuntime) open(set *notify.Set, to senders, replay bool) (err error) {
+func (n *notifyRuntime) open(set *notify.Set, to senders, links *link.Links, replay bool) (err error) {
 	n.sets = ruleset.Fixed{Set: set}
 	if n.ledger, err = sqlite.Open(filepath.Join(n.data, ledgerName)); err != nil {
 		return err
 	}
-	if n.out, err = to.open(); err != nil {
+	if n.out, err = to.open(links); err != nil {
 		return err
 	}
 	config := notifier.DefaultConfig()

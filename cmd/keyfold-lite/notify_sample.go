@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine/notify"
 	"keyfold/internal/cli"
+	"keyfold/service/notify/preference"
 	"keyfold/sink/ledger"
 	"keyfold/source/sample/notifications"
 )
@@ -40,7 +41,7 @@ func (c *notifyRunCmd) sample(n *notifyRuntime, in *posts) error {
 		return body, nil
 	}
 	for i := range week.Users {
-		in.users = append(in.users, userPreferences{week.Users[i].ID, week.Users[i].Preferences})
+		in.users = append(in.users, preference.User{ID: week.Users[i].ID, Own: week.Users[i].Preferences})
 	}
 	in.bar = n.Progress("deciding the sample week", int64(len(events)), nil)
 	return nil

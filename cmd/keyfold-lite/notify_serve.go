@@ -9,6 +9,8 @@ import (
 	"keyfold/internal/cli"
 	"keyfold/internal/shutdown"
 	"keyfold/service/notify/api"
+	"keyfold/service/notify/link"
+	"keyfold/service/notify/page"
 	"keyfold/service/notify/ruleset"
 
 	"keyfold/engine"
@@ -21,6 +23,7 @@ type notifyServeCmd struct {
 	Rules   string        `name:"rules" placeholder:"FILE" help:"The set of rules; without it, the shipped one."`
 	Senders senders       `embed:""`
 	Local   ruleset.Hours `embed:""`
+	Links   link.Settings `embed:""`
 }
 
 // Service marks a command that runs until it is told to stop.
@@ -35,9 +38,13 @@ A notification that is posted again under its event_id gets the first decision a
   GET /v1/notifications/EVENT_ID          all decisions of a notification, explained
   GET /v1/decisions/DECISION_ID           one decision, explained
   GET /v1/users/ID/decisions              a user's decisions, newest first; ?before=INSTANT&limit=N
-  GET, PUT /v1/users/ID/preferences       zone, quiet hours, muted types, channels, caps
+  GET, PUT, PATCH /v1/users/ID/preferences zone, quiet hours, topics, digests, mutes, snooze, caps
   POST /v1/deliveries                     what the senders report of deliveries
+  GET, POST /preferences?t=TOKEN          the page on which users see and change their preferences
+  GET, POST /unsubscribe?t=TOKEN          unsubscribes with one click (RFC 8058)
   GET /livez, /readyz
+
+The pages are there with NOTIFY_LINK_KEY_FILE and NOTIFY_LINK_URL; each notification that is sent has their links.
 
 Example:
   keyfold-lite notify serve --send-to OUT.ndjson`
@@ -46,7 +53,7 @@ Example:
 // Check refuses an address that is not served, and faulty settings.
 func (c *notifyServeCmd) Check(*app) error {
 	_, err := c.Local.Local()
-	return errors.Join(checkAddr(c.Addr), err, c.Senders.check())
+	return errors.Join(checkAddr(c.Addr), err, c.Senders.check(), c.Links.Check())
 }
 
 // Run serves until it is told to stop.
@@ -60,7 +67,11 @@ func (c *notifyServeCmd) Run(a *app) (err error) {
 		return err
 	}
 	defer listener.Close()
-	n, err := openNotify(a, set, c.Senders, false)
+	links, err := c.Links.Links(ruleset.Fixed{Set: set})
+	if err != nil {
+		return err
+	}
+	n, err := openNotify(a, set, c.Senders, links, false)
 	if err != nil {
 		return err
 	}
@@ -71,24 +82,37 @@ func (c *notifyServeCmd) Run(a *app) (err error) {
 	if err := n.notifier.Start(a.ctx); err != nil {
 		return errors.Join(err, n.stop())
 	}
-	err = serveNotify(n, c, listener)
+	err = serveNotify(n, c, links, listener)
 	return errors.Join(err, n.stop())
 }
 
-// api returns the API, which decides in this process.
-func (n *notifyRuntime) api() *api.API {
-	return api.New(api.Ports{Ledger: n.ledger, Decider: n.notifier, Reports: n.ledger, Sets: n.sets, Canceller: n.notifier.Processor, Log: n.log, Ready: func(ctx context.Context) error {
+// api returns the API, which decides in this process. links may be nil: then there are no
+// pages of users.
+func (n *notifyRuntime) api(links *link.Links) (*api.API, error) {
+	ports := api.Ports{Ledger: n.ledger, Decider: n.notifier, Reports: n.ledger, Sets: n.sets, Canceller: n.notifier.Processor, Log: n.log, Ready: func(ctx context.Context) error {
 		if err := context.Cause(n.failed); err != nil {
 			return err
 		}
 		_, err := n.ledger.NextDue(ctx)
 		return err
-	}})
+	}}
+	if links != nil {
+		pages, err := page.New(n.ledger, n.sets, links)
+		if err != nil {
+			return nil, err
+		}
+		ports.Pages = pages
+	}
+	return api.New(ports), nil
 }
 
 // serveNotify answers requests until the program is told to stop or a fault ends it.
-func serveNotify(n *notifyRuntime, c *notifyServeCmd, listener net.Listener) error {
-	server, err := httpapi.NewServer(apiConfig(c.Addr), httpapi.NewHandler(n.api(), n.log.With("component", "notify")))
+func serveNotify(n *notifyRuntime, c *notifyServeCmd, links *link.Links, listener net.Listener) error {
+	application, err := n.api(links)
+	if err != nil {
+		return err
+	}
+	server, err := httpapi.NewServer(apiConfig(c.Addr), httpapi.NewHandler(application, n.log.With("component", "notify")))
 	if err != nil {
 		return err
 	}

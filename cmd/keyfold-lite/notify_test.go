@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"keyfold/service/notify/api"
+	"keyfold/service/notify/preference"
 	"keyfold/service/notify/ruleset"
 
 	"keyfold/engine/notify"
@@ -355,7 +356,7 @@ func TestNotifyPreferenceFaults(t *testing.T) {
 		`{"caps":[1,2]}`:       `caps: found [1,2], expected a list of three integers`,
 		`{"quiet":[{"from":"25:00","to":"07:00","days":["mo"]}]}`: `quiet: span 1: "days"`,
 	} {
-		if _, _, err := api.ParsePreferences([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := preference.Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, expected %s", text, err, want)
 		}
 	}

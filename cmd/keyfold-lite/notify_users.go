@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,20 +10,14 @@ import (
 	"sync"
 
 	"keyfold/internal/cli"
-	"keyfold/service/notify/api"
+	"keyfold/service/notify/preference"
 
 	"keyfold/engine/notify"
 	"keyfold/sink/ledger/sqlite"
 )
 
-// userPreferences are a user with the user's own settings.
-type userPreferences struct {
-	user string
-	own  notify.Preferences
-}
-
 // readUsers reads a file of preferences. Nothing is stored where a line is at fault.
-func readUsers(path string, a *app) (all []userPreferences, err error) {
+func readUsers(path string, a *app) (all []preference.User, err error) {
 	in, err := cli.OpenInput(path, a.Stdin)
 	if err != nil {
 		return nil, err
@@ -40,7 +32,7 @@ func readUsers(path string, a *app) (all []userPreferences, err error) {
 		if err != nil {
 			return nil, err
 		}
-		u, err := readUser(line)
+		u, err := preference.ParseUser(line)
 		if err != nil {
 			for text := range strings.Lines(err.Error()) {
 				faults = append(faults, fmt.Errorf("%s:%d: %s", in.Name, in.Line, strings.TrimSuffix(text, "\n")))
@@ -54,28 +46,14 @@ func readUsers(path string, a *app) (all []userPreferences, err error) {
 	return all, nil
 }
 
-func readUser(line []byte) (u userPreferences, err error) {
-	own, members, err := api.ParsePreferences(line, "user_id")
-	u.own = own
-	if members == nil {
-		return u, err
-	}
-	if text, ok := members["user_id"]; !ok {
-		err = errors.Join(err, errors.New("user_id: missing"))
-	} else if json.Unmarshal(text, &u.user) != nil || api.CheckUser(u.user) != nil {
-		err = errors.Join(err, fmt.Errorf("user_id: it must be a string of 1 to %d characters", notify.MaxUserRunes))
-	}
-	return u, err
-}
-
 // storeUsers stores preferences that differ from those stored: each change raises
 // the user's version. Those of erased users are not kept.
-func storeUsers(ctx context.Context, ledger *sqlite.Ledger, all []userPreferences) error {
+func storeUsers(ctx context.Context, ledger *sqlite.Ledger, all []preference.User) error {
 	const atOnce = 500
 	for part := range slices.Chunk(all, atOnce) {
 		asks := make([]notify.Ask, len(part))
 		for i := range part {
-			asks[i].User = part[i].user
+			asks[i].User = part[i].ID
 		}
 		standings, err := ledger.Load(ctx, asks)
 		if err != nil {
@@ -85,10 +63,12 @@ func storeUsers(ctx context.Context, ledger *sqlite.Ledger, all []userPreference
 		var writes sync.WaitGroup // the writer takes many in one transaction
 		for i := range part {
 			// A user who was erased stays so, and does not end the run.
-			if s := standings[i].State; s != nil && s.Erased || samePreferences(standings[i].Preferences, part[i].own) {
+			stored := standings[i].Preferences
+			own := part[i].Replacing(stored)
+			if s := standings[i].State; s != nil && s.Erased || preference.Same(own, stored) {
 				continue
 			}
-			writes.Go(func() { faults[i] = ledger.SetPreferences(ctx, part[i].user, part[i].own) })
+			writes.Go(func() { faults[i] = ledger.SetPreferences(ctx, part[i].ID, own) })
 		}
 		writes.Wait()
 		if err := errors.Join(faults...); err != nil {
@@ -96,10 +76,4 @@ func storeUsers(ctx context.Context, ledger *sqlite.Ledger, all []userPreference
 		}
 	}
 	return nil
-}
-
-func samePreferences(a, b notify.Preferences) bool {
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	return errX == nil && errY == nil && bytes.Equal(x, y)
 }

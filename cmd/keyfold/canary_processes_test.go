@@ -73,6 +73,8 @@ func newGuarded(t *testing.T) *guarded {
 			g.env[name] = g.at("http://127.0.0.1:1/", name)
 		}
 	}
+	g.env["NOTIFY_LINK_URL"], g.env["NOTIFY_LINK_KEY_FILE"] = "https://shop.example/n", filepath.Join(t.TempDir(), "key")
+	write(t, g.env["NOTIFY_LINK_KEY_FILE"], g.token("NOTIFY_LINK_KEY_FILE")+"-0123456789\n")
 	g.servers(t)
 	return g
 }

@@ -21,6 +21,9 @@ type Attributes struct {
 // IsZero reports whether there are none.
 func (a Attributes) IsZero() bool { return a.text == "" }
 
+// Len returns how many bytes the object has.
+func (a Attributes) Len() int { return len(a.text) }
+
 // MarshalJSON returns the object.
 func (a Attributes) MarshalJSON() ([]byte, error) {
 	if a.text == "" {

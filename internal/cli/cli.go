@@ -204,6 +204,12 @@ type Console struct {
 // Encoder writes JSON to the console in which no character commands a terminal.
 func (c *Console) Encoder() *json.Encoder { return json.NewEncoder(settings.Escaped(c.Stdout)) }
 
+// OpenInput opens a file, or standard input for "-".
+func (c *Console) OpenInput(path string) (*Input, error) { return OpenInput(path, c.Stdin) }
+
+// Tell writes a line to standard error.
+func (c *Console) Tell(format string, args ...any) { fmt.Fprintf(c.Stderr, format+"\n", args...) }
+
 // Emit writes a command's answer: value as JSON, or what text writes.
 func (c *Console) Emit(value any, text func(w *Text)) error {
 	if c.JSON {

@@ -58,6 +58,12 @@ func (d Description) CheckAnswer(t testing.TB, asked string, operation any, w *h
 			t.Errorf("%s: %d lacks the header %s", asked, w.Code, name)
 		}
 	}
+	if media, _, _ := strings.Cut(w.Header().Get("Content-Type"), ";"); media == "text/html" {
+		if d.from(response, "content", media) == nil && w.Body.Len() > 0 {
+			t.Errorf("%s: %d: a page is not described", asked, w.Code)
+		}
+		return
+	}
 	var body any
 	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
 		t.Errorf("%s: %d: %v", asked, w.Code, err)

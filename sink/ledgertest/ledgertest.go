@@ -18,6 +18,8 @@ type Ledger interface {
 	notify.Reports
 	Unreported(ctx context.Context, before engine.Millis) (int64, error)
 	SetPreferences(ctx context.Context, user string, own notify.Preferences) error
+	UpdatePreferences(ctx context.Context, user string, ifVersion int64, own notify.Preferences) (int64, error)
+	Preferences(ctx context.Context, user string) (ledger.Preferences, error)
 	Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error]
 	Decision(ctx context.Context, id uuid.UUID) (*notify.Decided, error)
 	Decisions(ctx context.Context, ids []uuid.UUID) ([]notify.Decided, error)
@@ -81,6 +83,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"ExpiredMarks", testExpiredMarks},
 		{"Unreported", testUnreported},
 		{"Preferences", testPreferences},
+		{"PreferencesOfAVersion", testPreferencesOfAVersion},
+		{"PreferencesInParallel", testPreferencesInParallel},
 		{"Forget", testForget},
 		{"ForgetConflicts", testForgetConflicts},
 		{"ForgetRace", testForgetRace},

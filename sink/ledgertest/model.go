@@ -206,7 +206,11 @@ func (m *both) postpone(t *rapid.T) {
 func (m *both) preferences(t *rapid.T) {
 	user, own := m.user(t), preferences()
 	own.Caps[0] = rapid.IntRange(0, notify.MaxCap).Draw(t, "cap")
-	sameAnswer(t, m.store.SetPreferences(ctx, user, own), m.model.SetPreferences(ctx, user, own))
+	version := rapid.Int64Range(ledger.AnyVersion, 3).Draw(t, "version")
+	got, gotErr := m.store.UpdatePreferences(ctx, user, version, own)
+	want, wantErr := m.model.UpdatePreferences(ctx, user, version, own)
+	sameAnswer(t, gotErr, wantErr)
+	equal(t, "version", got, want)
 }
 
 func (m *both) forget(t *rapid.T) {

@@ -3,10 +3,12 @@ package ledgertest
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
@@ -53,6 +55,86 @@ func testPreferences(t *testing.T, s Store) {
 	if got.Version != 4 || got.State.DecidedAt != start+1 {
 		t.Errorf("the user is %+v", got)
 	}
+}
+
+func stored(t *testing.T, s Store, user string) ledger.Preferences {
+	t.Helper()
+	p, err := s.Preferences(ctx, user)
+	must(t, err)
+	return p
+}
+
+// A change of preferences is made from one version of them alone. One that is refused leaves
+// the preferences, and the user's version.
+func testPreferencesOfAVersion(t *testing.T, s Store) {
+	own := preferences()
+	equal(t, "none", stored(t, s, "a"), ledger.Preferences{})
+	update := func(ifVersion, want int64, own notify.Preferences) {
+		t.Helper()
+		version, err := s.UpdatePreferences(ctx, "a", ifVersion, own)
+		must(t, err)
+		equal(t, "version", version, want)
+		equal(t, "preferences", stored(t, s, "a"), ledger.Preferences{Own: own, Version: want})
+	}
+	refused := func(ifVersion, present int64) {
+		t.Helper()
+		before := standing(t, s, "a")
+		version, err := s.UpdatePreferences(ctx, "a", ifVersion, notify.Preferences{Paused: true})
+		other, ok := errors.AsType[*ledger.VersionError](err)
+		if !ok || other.Present != present || version != 0 {
+			t.Errorf("if %d, where %d is stored: %d, %v", ifVersion, present, version, err)
+		}
+		equal(t, "the user", standing(t, s, "a"), before)
+	}
+	refused(1, 0)
+	update(0, 1, own)
+	refused(0, 1)
+	refused(2, 1)
+	own.Paused, own.MutedUntil, own.SnoozedUntil, own.Digests = true, start+1, start+2, []quiet.Clock{8 * 60, 18 * 60}
+	own.Topics = map[string]notify.TopicPreference{"offers": {MutedUntil: start + 3}}
+	must(t, json.Unmarshal([]byte(`{"plan":"pro","segments":["vip"]}`), &own.Attributes))
+	update(1, 2, own)
+	update(ledger.AnyVersion, 3, notify.Preferences{})
+	must(t, s.SetPreferences(ctx, "a", own))
+	refused(3, 4)
+	decide(t, s, "a", 4, notify.Now, start) // which is no change of them
+	equal(t, "after a decision", stored(t, s, "a"), ledger.Preferences{Own: own, Version: 4})
+	must(t, s.Forget(ctx, "a", start))
+	equal(t, "of an erased user", stored(t, s, "a"), ledger.Preferences{Erased: true})
+	for _, ifVersion := range []int64{0, 4, ledger.AnyVersion} {
+		if _, err := s.UpdatePreferences(ctx, "a", ifVersion, own); engine.ReasonOf(err) != ledger.ReasonUserErased {
+			t.Errorf("preferences of an erased user: %v", err)
+		}
+	}
+}
+
+// Of changes that are made from one version at once, one is written.
+func testPreferencesInParallel(t *testing.T, s Store) {
+	const writers, each = 4, 8
+	var group sync.WaitGroup
+	var written atomic.Int64
+	for range writers {
+		group.Go(func() {
+			for done := 0; done < each; {
+				before, err := s.Preferences(ctx, "a")
+				if err == nil {
+					before.Own.Caps[0]++
+					_, err = s.UpdatePreferences(ctx, "a", before.Version, before.Own)
+				}
+				if _, other := errors.AsType[*ledger.VersionError](err); other {
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				written.Add(1)
+				done++
+			}
+		})
+	}
+	group.Wait()
+	equal(t, "preferences", stored(t, s, "a"), ledger.Preferences{Own: notify.Preferences{Caps: notify.Caps{writers * each}}, Version: writers * each})
 }
 
 func testForget(t *testing.T, s Store) {
@@ -237,10 +319,11 @@ func testEndedContext(t *testing.T, s Store) {
 	_, next := s.NextDue(ended)
 	_, unreported := s.Unreported(ended, start+1)
 	_, decision := s.Decision(ended, d.Record.DecisionID)
+	_, own := s.Preferences(ended, "a")
 	_, decisions := s.Decisions(ended, []uuid.UUID{d.Record.DecisionID})
 	for name, err := range map[string]error{
 		"Load": load, "Find": find, "Undispatched": sweep, "Dispatches": dispatches, "Claim": due, "NextDue": next, "Decision": decision,
-		"Unreported": unreported, "Decisions": decisions,
+		"Unreported": unreported, "Decisions": decisions, "Preferences": own,
 		"Commit":  s.Commit(ended, []notify.Change{change("a", 1, Decide(Event("a", notify.Update, start), 2, 0, notify.Now, start))}, Dispatched(idsOf(d)...))[0],
 		"marks":   errors.Join(s.Commit(ended, nil, Dispatched(idsOf(d)...))...),
 		"Apply":   s.Apply(ended, []notify.Report{delivered(&d, start, notify.Push)})[0],

@@ -19,6 +19,7 @@ const retryAfter = 2 * time.Second
 type Answer struct {
 	Status int
 	Body   any         // sent as JSON
+	Page   []byte      // sent as HTML in place of Body; nil: none
 	Header http.Header // beside those of every answer; may be nil
 	Cause  error       // for the log, never sent
 	// Beside says that the answer did not need what makes the application ready: an
@@ -79,6 +80,12 @@ func later(status int, wait time.Duration, reason, text string) *Answer {
 // what it sent is stored, and sending it again is safe.
 func (a *Answer) write(w http.ResponseWriter) {
 	maps.Copy(w.Header(), a.Header)
+	if a.Page != nil {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(a.Status)
+		_, _ = w.Write(a.Page)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(a.Status)
 	_ = json.NewEncoder(w).Encode(a.Body)

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,6 +29,8 @@ type Application interface {
 // About is what a [Handler] tells of its application.
 type About struct {
 	OpenAPI []byte // describes every path, status and field that is answered; nil: none is served
+
+	Open []string // paths that need no bearer token: what a request itself holds authorizes it there
 
 	Missing string // is answered for a path that there is not; "": that there is no such path
 
@@ -52,8 +55,10 @@ type Request struct {
 }
 
 // Read returns the whole body. It is part of the request's memory.
-func (r *Request) Read() ([]byte, *Answer) {
-	body, refused := readBody(r.writer, r.Request, &r.share)
+func (r *Request) Read() ([]byte, *Answer) { return r.readUpTo(MaxRequestBytes) }
+
+func (r *Request) readUpTo(limit int64) ([]byte, *Answer) {
+	body, refused := readBody(r.writer, r.Request, &r.share, limit)
 	if refused != nil {
 		return nil, refused
 	}
@@ -136,28 +141,44 @@ func (r *Request) Partial() (bool, *Answer) {
 }
 
 // JSON refuses a content type that a web page of another site may send.
-func (r *Request) JSON() *Answer {
-	_, refused := isNDJSON(r.Request)
+func (r *Request) JSON() *Answer { return r.Typed(typeJSON, typeNDJSON) }
+
+// Typed refuses a content type that is none of these, another encoding than UTF-8, and a
+// body that is compressed.
+func (r *Request) Typed(types ...string) *Answer {
+	_, refused := typeOf(r.Request, types)
 	return refused
 }
+
+// The content types of events.
+const (
+	typeJSON   = "application/json"
+	typeNDJSON = "application/x-ndjson"
+)
 
 // isNDJSON reads the content type. Others are refused, above all those a web
 // page may send to any site without asking.
 func isNDJSON(r *http.Request) (bool, *Answer) {
+	media, refused := typeOf(r, []string{typeJSON, typeNDJSON})
+	return media == typeNDJSON, refused
+}
+
+// typeOf returns the content type, which is one of these.
+func typeOf(r *http.Request, types []string) (string, *Answer) {
 	contentType := r.Header.Get("Content-Type")
 	media, parameters, err := mime.ParseMediaType(contentType)
 	charset, given := parameters["charset"]
 	encoding := r.Header.Get("Content-Encoding")
 	switch {
-	case err != nil || media != "application/json" && media != "application/x-ndjson":
-		return false, refuse(http.StatusUnsupportedMediaType, "content_type",
-			fmt.Sprintf("Content-Type is %s: send application/json or application/x-ndjson", short(contentType)))
+	case err != nil || !slices.Contains(types, media):
+		return "", refuse(http.StatusUnsupportedMediaType, "content_type",
+			fmt.Sprintf("Content-Type is %s: send %s", short(contentType), strings.Join(types, " or ")))
 	case given && !strings.EqualFold(charset, "utf-8"):
-		return false, refuse(http.StatusUnsupportedMediaType, "charset",
+		return "", refuse(http.StatusUnsupportedMediaType, "charset",
 			fmt.Sprintf("charset is %s: send utf-8", short(charset)))
 	case encoding != "" && !strings.EqualFold(encoding, "identity"):
-		return false, refuse(http.StatusUnsupportedMediaType, "content_encoding",
+		return "", refuse(http.StatusUnsupportedMediaType, "content_encoding",
 			fmt.Sprintf("Content-Encoding is %s: send the body uncompressed", short(encoding)))
 	}
-	return media == "application/x-ndjson", nil
+	return media, nil
 }

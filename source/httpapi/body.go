@@ -41,16 +41,16 @@ func (r *reservation) release() { r.from.give(r.sender, r.held) }
 // readBody reads the whole body. Memory grows with what has come, not with
 // what was announced, and all of it counts against MaxInFlightBytes until the
 // reservation is released.
-func readBody(w http.ResponseWriter, r *http.Request, share *reservation) ([]byte, *Answer) {
-	if r.ContentLength > MaxRequestBytes {
-		return nil, requestTooLarge()
+func readBody(w http.ResponseWriter, r *http.Request, share *reservation, limit int64) ([]byte, *Answer) {
+	if r.ContentLength > limit {
+		return nil, requestTooLarge(limit)
 	}
-	most := int64(MaxRequestBytes) + 1
+	most := limit + 1
 	if r.ContentLength >= 0 {
 		most = r.ContentLength + 1 // one more, so that EOF needs no growth
 	}
 	size := min(firstRead, most)
-	limited := http.MaxBytesReader(w, r.Body, MaxRequestBytes)
+	limited := http.MaxBytesReader(w, r.Body, limit)
 	var body []byte
 	for {
 		if !share.hold(size) {
@@ -82,8 +82,8 @@ func fill(r io.Reader, b []byte) ([]byte, error) {
 }
 
 func unreadable(err error) *Answer {
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return requestTooLarge()
+	if large, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return requestTooLarge(large.Limit)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		a := refuse(http.StatusRequestTimeout, "timeout", "the body did not come in time; send smaller requests")
@@ -93,9 +93,9 @@ func unreadable(err error) *Answer {
 	return refuse(http.StatusBadRequest, "incomplete_body", "the body ended early or was malformed on the way; send it again")
 }
 
-func requestTooLarge() *Answer {
+func requestTooLarge(limit int64) *Answer {
 	return refuse(http.StatusRequestEntityTooLarge, "request_too_large",
-		fmt.Sprintf("the request is over %d bytes: send several smaller ones", MaxRequestBytes))
+		fmt.Sprintf("the request is over %d bytes: send several smaller ones", limit))
 }
 
 func busy() *Answer {

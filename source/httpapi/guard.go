@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,10 +19,12 @@ type guard struct {
 	localOnly bool              // names that are not the loopback's are refused
 	total     *rate.Limiter     // nil: no bound
 	senders   *rateLimits
+	open      []string      // paths that need no token
+	public    *rate.Limiter // of the open paths, which thus do not use up the total rate
 }
 
-func newGuard(c Config, log *slog.Logger) (*guard, error) {
-	g := &guard{total: c.Total.limiter(), senders: newRateLimits(c.Sender)}
+func newGuard(c Config, open []string, log *slog.Logger) (*guard, error) {
+	g := &guard{total: c.Total.limiter(), senders: newRateLimits(c.Sender), open: open, public: c.Total.limiter()}
 	if !c.authenticates() {
 		g.localOnly = OnLoopback(c.Addr)
 		return g, nil
@@ -43,6 +46,9 @@ func newGuard(c Config, log *slog.Logger) (*guard, error) {
 // enter is an [admission]. Probes and the API description need no token and are
 // not rate limited.
 func (g *guard) enter(r *http.Request) (sender visitor, refused *Answer) {
+	if slices.Contains(g.open, r.URL.Path) {
+		return g.admit(r)
+	}
 	if g.localOnly && !LocalHost(r.Host) {
 		return visitor{}, refuse(http.StatusForbidden, "foreign_host",
 			fmt.Sprintf("the host %s is not this machine's loopback: use localhost or 127.0.0.1", short(r.Host)))
@@ -60,6 +66,15 @@ func (g *guard) enter(r *http.Request) (sender visitor, refused *Answer) {
 		return visitor{}, tooMany(wait)
 	}
 	return sender, nil
+}
+
+// admit lets a request to an open path in, under any name of the host and without a scope.
+func (g *guard) admit(r *http.Request) (visitor, *Answer) {
+	address := addressOf(r)
+	if wait := take(time.Now(), g.senders.of(address), g.public); wait > 0 {
+		return visitor{}, tooMany(wait)
+	}
+	return visitor{key: address}, nil
 }
 
 // identify names the sender. Requests without a valid token use up the rate of

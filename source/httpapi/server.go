@@ -34,7 +34,7 @@ func NewServer(config Config, handler *Handler) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	g, err := newGuard(config, handler.log)
+	g, err := newGuard(config, handler.about.Open, handler.log)
 	if err != nil {
 		return nil, engine.ConfigurationError("http_tokens", err)
 	}

@@ -6,9 +6,9 @@ import (
 
 	"keyfold/cmd/decisions"
 	"keyfold/internal/cli"
+	"keyfold/service/notify/preference"
 
 	"keyfold/engine"
-	"keyfold/engine/notify"
 	"keyfold/sink/ledger/postgres"
 )
 
@@ -39,9 +39,9 @@ func (a *App) ReadLedger(do func(decisions.Ledger) error) error {
 	return a.WithLedger(func(l *postgres.Ledger) error { return do(l) })
 }
 
-// SetPreferences implements [decisions.Program].
-func (a *App) SetPreferences(user string, own notify.Preferences) error {
-	return a.WithLedger(func(l *postgres.Ledger) error { return l.SetPreferences(a.Ctx, user, own) })
+// ChangePreferences implements [decisions.Program].
+func (a *App) ChangePreferences(do func(preference.Store) error) error {
+	return a.WithLedger(func(l *postgres.Ledger) error { return do(l) })
 }
 
 // ForgetUser implements [decisions.Program].

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keyfold/internal/cli"
+	"keyfold/service/notify/link"
 	"keyfold/service/notify/published"
 	"keyfold/service/notify/ruleset"
 
@@ -25,6 +26,7 @@ type Notify struct {
 	Redis        string        `name:"notify-redis-url" env:"NOTIFY_REDIS_URL" default:"" help:"Redis memory of posted notifications: redis:// or rediss://. Not set: PostgreSQL is asked for each." for:"repeats"`
 	Bloom        int           `name:"notify-bloom-capacity" env:"NOTIFY_BLOOM_CAPACITY" default:"10000000" help:"Notifications that one generation of the filter in Redis is sized for, 22.25 bits each." for:"repeats"`
 	Hours        ruleset.Hours `embed:"" prefix:"notify-"`
+	Links        link.Settings `embed:"" prefix:"notify-"`
 	Retention    string        `name:"notify-retention" env:"NOTIFY_RETENTION" default:"90d" help:"How long decisions are kept." for:"retention"`
 	KeyRetention string        `name:"notify-key-retention" env:"NOTIFY_KEY_RETENTION" default:"30d" help:"How long a notification that comes again is known by its event_id." for:"retention"`
 }

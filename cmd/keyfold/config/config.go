@@ -38,7 +38,7 @@ NOTIFY_DATABASE_URL may be left out.`
 
 // Check judges all settings.
 func (c *checkCmd) Check(a *app.App) error {
-	faults := []error{a.CheckBroker(), a.CheckStore(), a.Vectors.Usable(), c.API.Check(), c.Status.Check(), c.Recommend.Check(), a.CheckRules(), a.CheckTaste(), a.CheckRepeats(), a.CheckRetention()}
+	faults := []error{a.CheckBroker(), a.CheckStore(), a.Vectors.Usable(), c.API.Check(), c.Status.Check(), c.Recommend.Check(), a.CheckRules(), a.CheckTaste(), a.CheckRepeats(), a.Notify.Links.Check(), a.CheckRetention()}
 	if a.Notify.Ledger != "" {
 		faults = append(faults, a.CheckLedger())
 	}

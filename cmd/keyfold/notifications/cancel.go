@@ -12,6 +12,7 @@ import (
 	"keyfold/engine/notify/processor"
 	"keyfold/internal/cli"
 	"keyfold/service/notify/api"
+	"keyfold/service/notify/preference"
 	"keyfold/sink/ledger/postgres"
 )
 
@@ -47,7 +48,7 @@ func (c *cancelCmd) Check(a *app.App) error {
 		c.all = []notify.Cancellation{{User: c.User, Key: c.Key}}
 	}
 	if c.User != "" {
-		err := api.CheckUser(c.User)
+		err := preference.CheckUser(c.User)
 		faults.If(err != nil, "--user: %w", err)
 	}
 	return errors.Join(faults.Err(), a.CheckLedger())

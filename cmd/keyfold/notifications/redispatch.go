@@ -73,9 +73,13 @@ type redispatched struct {
 }
 
 func (r *redispatched) sweep(a *app.App, l *postgres.Ledger, p *rabbit.Publisher, before engine.Millis) error {
-	sweeper, err := processor.New(processor.DefaultConfig(), processor.Ports{
-		Ledger: l, Dispatcher: broker.NewSender(p, dispatchTimeout), Log: a.Log,
-	})
+	sender := broker.NewSender(p, dispatchTimeout)
+	links, err := linksOf(a, nil)
+	if err != nil {
+		return err
+	}
+	sender.Links = links
+	sweeper, err := processor.New(processor.DefaultConfig(), processor.Ports{Ledger: l, Dispatcher: sender, Log: a.Log})
 	if err != nil {
 		return err
 	}

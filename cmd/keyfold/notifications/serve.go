@@ -13,9 +13,11 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/metric"
+	"keyfold/engine/notify"
 	"keyfold/internal/shutdown"
 	"keyfold/service/notify/api"
 	"keyfold/service/notify/broker"
+	"keyfold/service/notify/page"
 	"keyfold/service/notify/published"
 	"keyfold/sink/ledger/postgres"
 	"keyfold/source/httpapi"
@@ -42,10 +44,15 @@ notification is decided once under its event_id. With NOTIFY_REDIS_URL most repe
   GET /v1/decisions/DECISION_ID           one decision, explained
   POST /v1/decisions/preview              decide one notification without effect
   GET /v1/users/ID/decisions              a user's decisions, newest first; ?before=INSTANT&limit=N
-  GET, PUT /v1/users/ID/preferences       zone, quiet hours, muted types, channels, caps
+  GET, PUT, PATCH /v1/users/ID/preferences zone, quiet hours, topics, digests, mutes, snooze, caps
   DELETE /v1/users/ID                     erases a user, as ` + "`keyfold notify user forget`" + ` does
   POST /v1/deliveries                     what the senders report of deliveries
+  GET, POST /preferences?t=TOKEN          the page on which users see and change their preferences
+  GET, POST /unsubscribe?t=TOKEN          unsubscribes with one click (RFC 8058)
   GET /livez, /readyz, /openapi.json
+
+The pages are there with NOTIFY_LINK_KEY_FILE and NOTIFY_LINK_URL, which the workers need too: they put the links
+into each message for the senders. A page needs no bearer token: its link is signed, and expires.
 
 Example:
   NOTIFY_DATABASE_URL=postgres://user:password@127.0.0.1:5432/keyfold keyfold notify serve --http-addr 127.0.0.1:7081`
@@ -53,7 +60,7 @@ Example:
 
 // Check judges the API's settings and the addresses of the servers.
 func (c *serveCmd) Check(a *app.App) error {
-	return errors.Join(a.CheckBroker(), a.CheckLedger(), a.CheckRules(), c.API.Check(), a.CheckRepeats())
+	return errors.Join(a.CheckBroker(), a.CheckLedger(), a.CheckRules(), c.API.Check(), a.CheckRepeats(), a.Notify.Links.Check())
 }
 
 // Run serves until it is told to stop, and answers what is under way before it ends. It
@@ -86,6 +93,9 @@ func (c *serveCmd) Run(a *app.App) (err error) {
 		Ledger: ledger, Reports: ledger, Erases: true, Publisher: broker.NewPublisher(s.publisher), Sets: sets,
 		Ready: s.look, Stop: a.Ctx, Log: a.Log,
 	}
+	if ports.Pages, err = pagesOf(a, ledger, sets); err != nil {
+		return err
+	}
 	if ports.Canceller, err = canceller(a, ledger, sets); err != nil {
 		return err
 	}
@@ -116,6 +126,15 @@ func follow(ctx context.Context, live *published.Sets, ledger *postgres.Ledger) 
 		cancel()
 		following.Wait()
 	}
+}
+
+// pagesOf returns the pages of users, nil where the settings name none.
+func pagesOf(a *app.App, ledger *postgres.Ledger, sets notify.Sets) (api.Pages, error) {
+	links, err := a.Notify.Links.Links(sets)
+	if links == nil {
+		return nil, err
+	}
+	return page.New(ledger, sets, links)
 }
 
 // openRepeats opens the memory in Redis, nil where there is none.

@@ -12,6 +12,7 @@ import (
 	"keyfold/internal/settings"
 	"keyfold/service/notify/published"
 	"keyfold/service/notify/worker"
+	"keyfold/sink/senders/message"
 	"keyfold/source/rabbit/consume"
 )
 
@@ -34,7 +35,7 @@ Example:
 }
 
 func (c *workCmd) Check(a *app.App) error {
-	return errors.Join(a.CheckBroker(), a.CheckLedger(), a.CheckRules(), a.CheckTaste())
+	return errors.Join(a.CheckBroker(), a.CheckLedger(), a.CheckRules(), a.CheckTaste(), a.Notify.Links.Check())
 }
 
 // Run starts the admin endpoint, which answers also while the ledger is away, and
@@ -45,8 +46,13 @@ func (c *workCmd) Run(a *app.App) error {
 	if err != nil {
 		return err
 	}
+	links, err := linksOf(a, sets)
+	if err != nil {
+		return err
+	}
 	return withTaste(a, func(t *taste) error {
 		ports := workerPorts(a, sets, live)
+		ports.Links = links
 		if t != nil {
 			ports.Scores = t.scores
 		}
@@ -86,6 +92,15 @@ func workerPorts(a *app.App, sets notify.Sets, live *published.Sets) worker.Port
 		ports.Follow, ports.Shadows = live.Follow, live
 	}
 	return ports
+}
+
+// linksOf returns what makes the links of messages, nil where the settings name none.
+func linksOf(a *app.App, sets notify.Sets) (message.Linker, error) {
+	links, err := a.Notify.Links.Links(sets)
+	if links == nil {
+		return nil, err // a nil pointer in the interface would be asked
+	}
+	return links, nil
 }
 
 // opened returns nil with an error: a nil pointer in the interface would be closed.

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -16,6 +17,7 @@ import (
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
 	"keyfold/engine/terse"
+	"keyfold/service/notify/preference"
 	"keyfold/sink/ledger"
 	"keyfold/source/httpapi"
 )
@@ -26,7 +28,7 @@ type Ledger interface {
 	Decision(ctx context.Context, id uuid.UUID) (*notify.Decided, error)
 	Decisions(ctx context.Context, ids []uuid.UUID) ([]notify.Decided, error)
 	Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error]
-	SetPreferences(ctx context.Context, user string, own notify.Preferences) error
+	preference.Store
 	Forget(ctx context.Context, user string, at engine.Millis) error
 }
 
@@ -52,6 +54,12 @@ type Repeats interface {
 	Confirmed(events []notify.Posting)
 }
 
+// Pages answer requests of users, who have no bearer token.
+type Pages interface {
+	Paths() []string
+	Serve(r *httpapi.Request) *httpapi.Answer
+}
+
 // Ports is what the API works with: either a Decider or a Publisher.
 type Ports struct {
 	Ledger    Ledger
@@ -62,6 +70,7 @@ type Ports struct {
 	Erases    bool           // users are erased here
 	Sets      notify.Sets    // of previews; nil: they are not served
 	Canceller Canceller      // nil: nothing is cancelled here
+	Pages     Pages          // of users; nil: there are none
 	// Ready returns why notifications cannot be taken now, or nil.
 	Ready func(context.Context) error
 	Stop  context.Context // its end ends waiting for decisions; nil: it never ends
@@ -97,6 +106,9 @@ func (a *API) About() httpapi.About {
 	}
 	if a.ports.Publisher != nil {
 		about.OpenAPI = openAPI
+	}
+	if a.ports.Pages != nil {
+		about.Open = a.ports.Pages.Paths()
 	}
 	return about
 }
@@ -143,6 +155,8 @@ func (a *API) serve(r *httpapi.Request) *httpapi.Answer {
 		return posting(r, httpapi.ScopeDeliver, a.deliveries)
 	case strings.HasPrefix(path, usersPath):
 		return a.user(r)
+	case a.ports.Pages != nil && slices.Contains(a.ports.Pages.Paths(), path):
+		return a.ports.Pages.Serve(r)
 	default:
 		return noSuchPath()
 	}

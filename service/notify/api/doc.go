@@ -7,7 +7,7 @@
 //	GET  /v1/decisions/{decision_id}    read.go
 //	POST /v1/decisions/preview          preview.go
 //	GET  /v1/users/{id}/decisions       read.go
-//	GET, PUT /v1/users/{id}/preferences preferences.go
+//	GET, PUT, PATCH /v1/users/{id}/preferences preferences.go
 //	POST /v1/deliveries                 deliveries.go
 //	GET  /openapi.json                  openapi.json
 package api

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,7 +24,9 @@ import (
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
 	"keyfold/engine/notify/quiet"
+	"keyfold/service/notify/link"
 	"keyfold/service/notify/notifier"
+	"keyfold/service/notify/page"
 	"keyfold/service/notify/ruleset"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/memory"
@@ -77,11 +81,18 @@ func (s *shaky) Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.D
 	return s.Ledger.Records(ctx, f)
 }
 
-func (s *shaky) SetPreferences(ctx context.Context, user string, own notify.Preferences) error {
+func (s *shaky) Preferences(ctx context.Context, user string) (ledger.Preferences, error) {
 	if err := s.fault(); err != nil {
-		return err
+		return ledger.Preferences{}, err
 	}
-	return s.Ledger.SetPreferences(ctx, user, own)
+	return s.Ledger.Preferences(ctx, user)
+}
+
+func (s *shaky) UpdatePreferences(ctx context.Context, user string, ifVersion int64, own notify.Preferences) (int64, error) {
+	if err := s.fault(); err != nil {
+		return 0, err
+	}
+	return s.Ledger.UpdatePreferences(ctx, user, ifVersion, own)
 }
 
 func (s *shaky) Forget(ctx context.Context, user string, at engine.Millis) error {
@@ -144,6 +155,7 @@ type world struct {
 	api    *API
 	stop   context.CancelFunc // of waiting
 	http   http.Handler
+	links  *link.Links
 }
 
 func newWorld(t testing.TB, tokens ...string) *world {
@@ -176,7 +188,20 @@ func newWorld(t testing.TB, tokens ...string) *world {
 		}
 	})
 	log := slog.New(slog.DiscardHandler)
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte("a key of a test, which has 32 bytes and more"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.links, err = (&link.Settings{KeyFile: key, URL: "https://shop.example/n", Days: 60}).Links(ruleset.Fixed{Set: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := page.New(w.ledger, ruleset.Fixed{Set: set}, w.links)
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.api = New(Ports{
+		Pages:  pages,
 		Ledger: w.ledger, Publisher: w.broker, Reports: w.ledger, Erases: true, Sets: ruleset.Fixed{Set: set}, Stop: ctx, Log: log,
 		Ready: func(context.Context) error { return w.ledger.fault() },
 	})

@@ -16,6 +16,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/internal/cli"
+	"keyfold/service/notify/preference"
 	"keyfold/sink/ledger"
 	"keyfold/source/httpapi"
 )
@@ -140,7 +141,7 @@ func (a *API) user(r *httpapi.Request) *httpapi.Answer {
 	}
 	user, err := url.PathUnescape(escaped)
 	if err == nil {
-		err = CheckUser(user)
+		err = preference.CheckUser(user)
 	}
 	if err != nil || strings.Contains(escaped, "/") {
 		return refuse(http.StatusBadRequest, "user_id", "bad_user", fmt.Sprintf("the path has a user id of 1 to %d characters", notify.MaxUserRunes))

@@ -10,7 +10,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/service/notify/link"
 )
 
 // A decision is read by its event, by its id and by its user, each time explained.
@@ -113,6 +115,88 @@ func TestPreferences(t *testing.T) {
 	}
 	if status, _ := w.ask(t, put, &refused); status != 409 || refused.Errors[0].Reason != "user_erased" {
 		t.Errorf("erased: %d %+v", status, refused)
+	}
+}
+
+// Preferences have a version: a change that was made from another one is refused, with the
+// present one.
+//
+// Promise(api/preferences-version): A change of preferences with If-Match is made of that version alone, else answered 412
+// with the present one.
+func TestPreferencesOfAVersion(t *testing.T) {
+	w := newWorld(t)
+	change := func(method, ifMatch, body string, want int, tag, stored string) {
+		t.Helper()
+		c := call{method: method, path: "/v1/users/17/preferences", kind: "application/json", body: body, header: map[string]string{}}
+		if ifMatch != "" {
+			c.header["If-Match"] = ifMatch
+		}
+		var answer map[string]any
+		status, header := w.ask(t, c, &answer)
+		if status != want || header.Get("Etag") != tag {
+			t.Errorf("%s %s if %s: %d with the tag %s, want %d with %s: %v", method, body, ifMatch, status, header.Get("Etag"), want, tag, answer)
+		}
+		got, err := w.ledger.Preferences(t.Context(), "17")
+		text, _ := json.Marshal(got.Own)
+		if err != nil || string(text) != stored {
+			t.Errorf("%s %s if %s: stored are %s, %v, want %s", method, body, ifMatch, text, err, stored)
+		}
+	}
+	change("GET", "", "", 200, `"0"`, `{}`)
+	change("PUT", `"1"`, `{"paused":true}`, 412, `"0"`, `{}`)
+	change("PUT", `"0"`, `{"attributes":{"plan":"pro"}}`, 200, `"1"`, `{"attributes":{"plan":"pro"}}`)
+	change("PUT", `"1"`, `{"zone":"UTC"}`, 200, `"2"`, `{"zone":"UTC","attributes":{"plan":"pro"}}`)
+	change("PUT", `"1"`, `{}`, 412, `"2"`, `{"zone":"UTC","attributes":{"plan":"pro"}}`)
+	change("PATCH", `W/"2"`, `{"paused":true}`, 412, `"2"`, `{"zone":"UTC","attributes":{"plan":"pro"}}`)
+	change("PATCH", `"2", "3"`, `{"paused":true}`, 400, "", `{"zone":"UTC","attributes":{"plan":"pro"}}`)
+	change("PATCH", `"2"`, `{"paused":true,"zone":null,"attributes":{"plan":null,"vip":true}}`, 200, `"3"`, `{"attributes":{"vip":true},"paused":true}`)
+	change("PATCH", "", `{"paused":true}`, 200, `"3"`, `{"attributes":{"vip":true},"paused":true}`)
+	change("PATCH", "*", `{"topics":{"a":{"channels":{"push":"digest"}}}}`, 200, `"4"`, `{"topics":{"a":{"channels":{"push":"digest"}}},"attributes":{"vip":true},"paused":true}`)
+	change("PATCH", "", `{"topics":{"A":{}},"digests":["25:00"]}`, 400, "", `{"topics":{"a":{"channels":{"push":"digest"}}},"attributes":{"vip":true},"paused":true}`)
+	change("PATCH", "", `[]`, 400, "", `{"topics":{"a":{"channels":{"push":"digest"}}},"attributes":{"vip":true},"paused":true}`)
+	change("PUT", "", `{"attributes":null}`, 200, `"5"`, `{}`)
+	for kind, want := range map[string]int{"application/merge-patch+json": 200, "application/merge-patch+json; charset=utf-8": 200, "text/plain": 415, "application/json-patch+json": 415} {
+		if status, _ := w.ask(t, call{method: "PATCH", path: "/v1/users/17/preferences", kind: kind, body: `{"caps":[1,2,3]}`}, nil); status != want {
+			t.Errorf("%s: %d, want %d", kind, status, want)
+		}
+	}
+	var refused posted
+	w.ledger.away.Store(true)
+	if status, _ := w.ask(t, call{method: "PATCH", path: "/v1/users/17/preferences", kind: "application/json", body: `{}`}, &refused); status != 503 || refused.Errors[0].Reason != "store_away" {
+		t.Errorf("away: %d %+v", status, refused)
+	}
+}
+
+// Users open their pages without a bearer token, and beside the API's own refusals: what a
+// page changes is what the API answers with.
+//
+// Promise(api/pages): The pages of preferences need no bearer token but their signed link, which opens nothing else.
+func TestPagesBesideTheAPI(t *testing.T) {
+	w := newWorld(t, "token-of-a-test-01")
+	token := w.links.Token(link.Grant{Purpose: link.Unsubscribe, User: "17", Type: notify.Promo, Expires: engine.Now() + 60_000})
+	target := "/unsubscribe?t=" + token
+	for _, c := range []struct {
+		call   call
+		status int
+	}{
+		{call{method: "GET", path: target}, 200},
+		{call{method: "POST", path: target, kind: "application/x-www-form-urlencoded", body: "List-Unsubscribe=One-Click"}, 200},
+		{call{method: "POST", path: target, kind: "application/json", body: "{}"}, 415},
+		{call{method: "DELETE", path: target}, 405},
+		{call{method: "GET", path: "/preferences?t=" + token}, 403},
+		{call{method: "GET", path: "/preferences"}, 403},
+		{call{method: "GET", path: "/unsubscribe/"}, 401},
+		{call{method: "GET", path: "/v1/users/17/preferences?t=" + token}, 401},
+	} {
+		c.call.header = map[string]string{"Origin": "https://mail.example"}
+		if status, _ := w.ask(t, c.call, nil); status != c.status {
+			t.Errorf("%s %s: %d, want %d", c.call.method, c.call.path, status, c.status)
+		}
+	}
+	var own map[string]any
+	status, _ := w.ask(t, call{method: "GET", path: "/v1/users/17/preferences", header: map[string]string{"Authorization": "Bearer token-of-a-test-01"}}, &own)
+	if status != 200 || fmt.Sprint(own["muted"]) != "[PROMO]" {
+		t.Errorf("%d %v", status, own)
 	}
 }
 

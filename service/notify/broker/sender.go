@@ -16,6 +16,8 @@ type Sender struct {
 	// Now is the clock by which dispatches expire; default the machine's. It is set
 	// before the first Send.
 	Now func() engine.Millis
+	// Links are those of the messages; nil: they have none. It is set before the first Send.
+	Links message.Linker
 
 	publisher *rabbit.Publisher
 	timeout   time.Duration
@@ -44,7 +46,7 @@ func (s *Sender) Send(ctx context.Context, dispatches []notify.Dispatch) []error
 	messages, positions := make([]rabbit.Message, 0, len(dispatches)), make([]int, 0, len(dispatches))
 	now := s.Now()
 	for i := range dispatches {
-		m, err := messageOf(&dispatches[i], now)
+		m, err := messageOf(&dispatches[i], s.Links, now)
 		if err != nil {
 			errs[i] = err
 			continue
@@ -59,8 +61,8 @@ func (s *Sender) Send(ctx context.Context, dispatches []notify.Dispatch) []error
 
 // messageOf returns the message of a dispatch. Senders know it by the dispatch's id,
 // which stays the same if it is sent again.
-func messageOf(d *notify.Dispatch, now engine.Millis) (rabbit.Message, error) {
-	m, err := message.Of(d)
+func messageOf(d *notify.Dispatch, links message.Linker, now engine.Millis) (rabbit.Message, error) {
+	m, err := message.Of(d, links)
 	if err != nil {
 		return rabbit.Message{}, err
 	}

@@ -69,7 +69,7 @@ func TestSenderPublishes(t *testing.T) {
 			t.Errorf("%s is empty", queue)
 			continue
 		}
-		body, _ := message.Append(nil, &want.dispatch)
+		body, _ := message.Append(nil, &want.dispatch, nil)
 		if d.MessageId != want.dispatch.ID.String() || d.RoutingKey != want.key || d.DeliveryMode != amqp.Persistent || string(d.Body) != string(body) {
 			t.Errorf("%s: %+v", queue, d)
 		}

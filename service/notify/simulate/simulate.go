@@ -9,7 +9,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
-	"keyfold/service/notify/api"
+	"keyfold/service/notify/preference"
 	"keyfold/sink/ledger"
 )
 
@@ -46,7 +46,7 @@ func (c *Config) Validate() error {
 	faults.If(!(c.Sample > 0 && c.Sample <= 1), "--sample is %v: it must be above 0 and at most 1", c.Sample)
 	err := faults.Err()
 	if c.User != "" {
-		err = errors.Join(err, api.CheckUser(c.User))
+		err = errors.Join(err, preference.CheckUser(c.User))
 	}
 	return err
 }

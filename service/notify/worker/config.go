@@ -12,6 +12,7 @@ import (
 	"keyfold/internal/settings"
 	"keyfold/internal/shutdown"
 	"keyfold/service/notify/notifier"
+	"keyfold/sink/senders/message"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/topology"
 )
@@ -84,6 +85,8 @@ type Ports struct {
 	// Follow runs beside the worker until ctx ends, and is over before the ledger is
 	// closed; nil: nothing does.
 	Follow func(ctx context.Context)
+	// Links are those of the messages; nil: they have none.
+	Links message.Linker
 	// Scores reads the taste terms; nil: no score has one.
 	Scores notify.Scores
 	// Shadows hears of decisions by a candidate; nil: none are made.

@@ -98,6 +98,7 @@ func (w *Worker) start() error {
 	}
 	w.cache = cache.New(ledger, c.CacheBytes)
 	sender := broker.NewSender(w.dispatches, c.DispatchTimeout)
+	sender.Links = w.ports.Links
 	sender.Now = w.ports.Now
 	w.notifier, err = notifier.New(c.Notifier, processor.Ports{
 		Ledger: w.cache, Dispatcher: sender, Sets: w.ports.Sets, Scores: w.ports.Scores, Shadows: w.ports.Shadows,

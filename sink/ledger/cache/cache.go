@@ -45,7 +45,12 @@ func New(behind notify.Ledger, limit int64) *Ledger {
 func sizeOf(user string, e *entry) int64 {
 	const fixed = 400 // the entry, its place in the list and in the map
 	p := &e.preferences
-	return fixed + int64(len(user)+cap(e.state)+16*cap(p.Quiet)+cap(p.Muted)+cap(p.Channels))
+	const (
+		topic     = 160 // an entry of a map, with its name
+		attribute = 120 // a value, with its path
+	)
+	return fixed + int64(len(user)+cap(e.state)+16*cap(p.Quiet)+cap(p.Muted)+cap(p.Channels)+8*cap(p.Digests)+
+		topic*len(p.Topics)+p.Attributes.Len()+attribute*len(p.Attributes.Values))
 }
 
 // Load implements [notify.Ledger]. It makes no call where every user is cached.

@@ -27,6 +27,7 @@ type user struct {
 	version   int64
 	state     *notify.State // nil: there are preferences only
 	own       notify.Preferences
+	changes   int64             // of the preferences: their version
 	responses *notify.Responses // nil: none
 	records   []*notify.Decided // in the order of Seq
 }
@@ -257,21 +258,50 @@ func (l *Ledger) Forget(ctx context.Context, id string, at engine.Millis) error 
 	return nil
 }
 
-// SetPreferences replaces a user's preferences. It raises the user's version, so
-// that a decision made with the former ones conflicts.
+// SetPreferences replaces a user's preferences, whatever is stored.
 func (l *Ledger) SetPreferences(ctx context.Context, id string, own notify.Preferences) error {
+	_, err := l.UpdatePreferences(ctx, id, ledger.AnyVersion, own)
+	return err
+}
+
+// UpdatePreferences replaces a user's preferences of a version and returns the next one. It
+// raises the user's version too, so that a decision made with the former ones conflicts. The
+// error is a [*ledger.VersionError] where others are stored.
+func (l *Ledger) UpdatePreferences(ctx context.Context, id string, ifVersion int64, own notify.Preferences) (int64, error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return 0, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.users[notify.Tombstone(id)] != nil {
-		return ledger.ErasedError(id)
+		return 0, ledger.ErasedError(id)
+	}
+	var stored int64
+	if u := l.users[id]; u != nil {
+		stored = u.changes
+	}
+	if err := ledger.CheckVersion(ifVersion, stored); err != nil {
+		return 0, err
 	}
 	u := l.user(id)
 	u.version++
+	u.changes++
 	u.own = own
-	return nil
+	return u.changes, nil
+}
+
+// Preferences reads a user's preferences with their version.
+func (l *Ledger) Preferences(ctx context.Context, id string) (p ledger.Preferences, err error) {
+	if err := ctx.Err(); err != nil {
+		return p, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if u := l.users[id]; u != nil {
+		p.Own, p.Version = u.own, u.changes
+	}
+	p.Erased = l.users[notify.Tombstone(id)] != nil
+	return p, nil
 }
 
 // clone returns a copy that a fold into the other does not change; nil of nil.

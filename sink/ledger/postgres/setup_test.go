@@ -5,6 +5,10 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/pgtest"
+
+	"keyfold/engine/notify"
 )
 
 // Setup runs every migration: their numbers have no gap, and the last is the newest.
@@ -18,5 +22,22 @@ func TestNewestMigration(t *testing.T) {
 	}
 	if len(names) != newestMigration {
 		t.Errorf("%d migrations, and the newest is %d", len(names), newestMigration)
+	}
+}
+
+// Preferences of an earlier version's tables keep what they are, and are of version 1.
+func TestPreferencesGetAVersion(t *testing.T) {
+	server := pgtest.Shared(t)
+	l := openAt(t, server.URL(server.Database(t, "")))
+	must(t, l.setUp(ctx, 8))
+	_, err := l.pool.Exec(ctx, `INSERT INTO notify_preferences (user_id, preferences) VALUES ('a', '{"caps":[1,2,3]}')`)
+	must(t, err)
+	must(t, l.Setup(ctx))
+	own := notify.Preferences{Caps: notify.Caps{1, 2, 3}}
+	if got, err := l.Preferences(ctx, "a"); err != nil || got.Version != 1 || got.Own.Caps != own.Caps {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if version, err := l.UpdatePreferences(ctx, "a", 1, own); err != nil || version != 2 {
+		t.Errorf("version %d, %v", version, err)
 	}
 }

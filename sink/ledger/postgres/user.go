@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,8 +19,15 @@ const (
 	raiseVersion = `INSERT INTO notify_users AS u (user_id, version, state, decided_at) VALUES ($1, 1, '', to_timestamp(0))
 		ON CONFLICT (user_id) DO UPDATE SET version = u.version + 1`
 
-	putPreferences = `INSERT INTO notify_preferences (user_id, preferences) VALUES ($1, $2::json)
-		ON CONFLICT (user_id) DO UPDATE SET preferences = excluded.preferences, updated_at = now()`
+	// The user's row is locked by then, and with it the version of the preferences.
+	preferencesVersion = `SELECT coalesce(max(version), 0) FROM notify_preferences WHERE user_id = $1`
+
+	putPreferences = `INSERT INTO notify_preferences AS p (user_id, preferences) VALUES ($1, $2::json)
+		ON CONFLICT (user_id) DO UPDATE SET preferences = excluded.preferences, version = p.version + 1, updated_at = now()
+		RETURNING version`
+
+	readPreferences = `SELECT p.preferences::text, coalesce(p.version, 0), EXISTS (SELECT FROM notify_users u WHERE u.user_id = $2)
+		FROM (SELECT) AS one LEFT JOIN notify_preferences p ON p.user_id = $1`
 
 	// The row is there to be locked.
 	makeUser = `INSERT INTO notify_users (user_id, version, state, decided_at) VALUES ($1, 0, '', to_timestamp(0))
@@ -39,25 +48,60 @@ const (
 	deleteResponses = `DELETE FROM notify_responses WHERE user_id = $1`
 )
 
-// SetPreferences replaces a user's preferences. It raises the user's version, so
-// that a decision made with the former ones conflicts.
+// SetPreferences replaces a user's preferences, whatever is stored.
 func (l *Ledger) SetPreferences(ctx context.Context, user string, own notify.Preferences) error {
+	_, err := l.UpdatePreferences(ctx, user, ledger.AnyVersion, own)
+	return err
+}
+
+// UpdatePreferences replaces a user's preferences of a version and returns the next one. It
+// raises the user's version too, so that a decision made with the former ones conflicts. The
+// error is a [*ledger.VersionError] where others are stored.
+func (l *Ledger) UpdatePreferences(ctx context.Context, user string, ifVersion int64, own notify.Preferences) (version int64, err error) {
 	preferences, err := json.Marshal(&own)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
-	return l.transaction(ctx, "set preferences", func(tx pgx.Tx) error {
+	var other *ledger.VersionError
+	err = l.transaction(ctx, "set preferences", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, raiseVersion, user)
 		if codeOf(err) == codeErased {
 			return ledger.ErasedError(user)
 		}
+		if err == nil && ifVersion != ledger.AnyVersion {
+			var stored int64
+			if err = tx.QueryRow(ctx, preferencesVersion, user).Scan(&stored); err == nil {
+				err = ledger.CheckVersion(ifVersion, stored)
+			}
+		}
+		if errors.As(err, &other) {
+			return other
+		}
 		if err == nil {
-			_, err = tx.Exec(ctx, putPreferences, user, string(preferences))
+			err = tx.QueryRow(ctx, putPreferences, user, string(preferences)).Scan(&version)
 		}
 		return err
 	})
+	if other != nil {
+		return 0, other
+	}
+	return version, err
+}
+
+// Preferences reads a user's preferences with their version.
+func (l *Ledger) Preferences(ctx context.Context, user string) (p ledger.Preferences, err error) {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	var own []byte
+	if err := l.pool.QueryRow(ctx, readPreferences, user, notify.Tombstone(user)).Scan(&own, &p.Version, &p.Erased); err != nil {
+		return p, mark(ctx, "read preferences", err)
+	}
+	if err := decode.JSON(own, &p.Own); err != nil {
+		return p, fmt.Errorf("user %q: %w", user, err)
+	}
+	return p, nil
 }
 
 // transaction runs a function that is carried out whole or not at all.

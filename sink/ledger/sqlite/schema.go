@@ -112,6 +112,8 @@ CREATE TABLE notify_responses (
 	user_id   TEXT NOT NULL PRIMARY KEY,
 	responses TEXT NOT NULL
 ) STRICT;
+`, `
+ALTER TABLE notify_preferences ADD COLUMN version INTEGER NOT NULL DEFAULT 1; -- rises with each change
 `}
 
 // SQL returns the statements that make the tables in an empty file.

@@ -16,9 +16,13 @@ const (
 	raiseVersion = `INSERT INTO notify_users (user_id, version, state, decided_at) VALUES (?, 1, x'', 0)
 		ON CONFLICT (user_id) DO UPDATE SET version = version + 1`
 
-	putPreferences = `INSERT OR REPLACE INTO notify_preferences (user_id, preferences) VALUES (?, ?)`
+	readPreferences = `SELECT preferences, version FROM notify_preferences WHERE user_id = ?`
+
+	putPreferences = `INSERT OR REPLACE INTO notify_preferences (user_id, preferences, version) VALUES (?, ?, ?)`
 
 	userDecidedAt = `SELECT version, decided_at, erased_at IS NOT NULL FROM notify_users WHERE user_id IN (?, ?)`
+
+	isErased = `SELECT 1 FROM notify_users WHERE user_id = ?`
 
 	putTombstone = `INSERT INTO notify_users (user_id, version, state, decided_at, erased_at) VALUES (?, ?, ?, ?, ?)`
 
@@ -38,26 +42,47 @@ var eraseRest = []string{
 	`DELETE FROM notify_responses WHERE user_id = ?`,
 }
 
-// SetPreferences replaces a user's preferences. It raises the user's version, so
-// that a decision made with the former ones conflicts.
+// SetPreferences replaces a user's preferences, whatever is stored.
 func (l *Ledger) SetPreferences(ctx context.Context, user string, own notify.Preferences) error {
+	_, err := l.UpdatePreferences(ctx, user, ledger.AnyVersion, own)
+	return err
+}
+
+// UpdatePreferences replaces a user's preferences of a version and returns the next one. It
+// raises the user's version too, so that a decision made with the former ones conflicts. The
+// error is a [*ledger.VersionError] where others are stored.
+func (l *Ledger) UpdatePreferences(ctx context.Context, user string, ifVersion int64, own notify.Preferences) (version int64, err error) {
 	preferences, err := encodeJSON(&own)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return l.Write(ctx, func(tx *sqlfile.Tx) error {
+	err = l.Write(ctx, func(tx *sqlfile.Tx) error {
+		version = 0
 		stored, err := storedUser(tx, user)
 		if err == nil && stored.erased {
 			return ledger.ErasedError(user)
 		}
 		if err == nil {
+			_, err = sqlfile.Select(tx, func(rows *sql.Rows) (struct{}, error) {
+				return struct{}{}, rows.Scan(new(sql.RawBytes), &version)
+			}, readPreferences, user)
+		}
+		if err == nil {
+			err = ledger.CheckVersion(ifVersion, version)
+		}
+		if err == nil {
 			_, err = tx.Exec(raiseVersion, user)
 		}
 		if err == nil {
-			_, err = tx.Exec(putPreferences, user, preferences)
+			version++
+			_, err = tx.Exec(putPreferences, user, preferences, version)
 		}
 		return err
 	})
+	if err != nil {
+		return 0, err
+	}
+	return version, nil
 }
 
 // Forget implements [notify.Ledger].
@@ -95,4 +120,21 @@ func storedUser(tx *sqlfile.Tx, user string) (stored userRow, err error) {
 		return struct{}{}, rows.Scan(&stored.version, &stored.decidedAt, &stored.erased)
 	}, userDecidedAt, user, notify.Tombstone(user))
 	return stored, err
+}
+
+// Preferences reads a user's preferences with their version.
+func (r *Reader) Preferences(ctx context.Context, user string) (p ledger.Preferences, err error) {
+	_, err = sqlfile.Collect(ctx, r.Reader, func(rows *sql.Rows) (_ struct{}, err error) {
+		var own sql.RawBytes
+		if err = rows.Scan(&own, &p.Version); err == nil {
+			err = decode.JSON(own, &p.Own)
+		}
+		return
+	}, readPreferences, user)
+	if err != nil {
+		return p, err
+	}
+	erased, err := sqlfile.Collect(ctx, r.Reader, func(rows *sql.Rows) (struct{}, error) { return struct{}{}, nil }, isErased, notify.Tombstone(user))
+	p.Erased = len(erased) > 0
+	return p, err
 }

@@ -38,6 +38,20 @@ type Message struct {
 	Digest     *Digest         `json:"digest"` // null: one event
 	// Follows is the event that was sent before on other channels; absent: none.
 	Follows *uuid.UUID `json:"follows,omitempty"`
+	Links   *Links     `json:"links,omitempty"`
+}
+
+// Links are addresses for the user, who needs no password there.
+type Links struct {
+	Preferences string `json:"preferences"`
+	// Unsubscribe takes a POST of one click (RFC 8058), for the header List-Unsubscribe; "":
+	// the user cannot turn it off.
+	Unsubscribe string `json:"unsubscribe,omitempty"`
+}
+
+// Linker makes the links of a dispatch; nil: it has none.
+type Linker interface {
+	Links(d *notify.Dispatch) *Links
 }
 
 // Digest is the part of a message that collects several events.
@@ -58,8 +72,8 @@ type Item struct {
 	ExpiresAt  *string         `json:"expires_at"`
 }
 
-// Of returns the message of a dispatch.
-func Of(d *notify.Dispatch) (Message, error) {
+// Of returns the message of a dispatch. links may be nil: then it has none.
+func Of(d *notify.Dispatch, links Linker) (Message, error) {
 	if len(d.Records) == 0 || len(d.Records) != len(d.Events) {
 		return Message{}, engine.PermanentError("bad_dispatch", fmt.Errorf("dispatch %s has %d records and %d events: it needs as many of both, and one at least", d.ID, len(d.Records), len(d.Events)))
 	}
@@ -67,6 +81,9 @@ func Of(d *notify.Dispatch) (Message, error) {
 	m := Message{
 		Version: Version, DispatchID: d.ID, DecisionID: first.DecisionID, UserID: first.UserID,
 		DecidedAt: instant(first.DecidedAt), Turn: first.Turn, Reasons: first.Reasons, Channels: []string{},
+	}
+	if links != nil {
+		m.Links = links.Links(d)
 	}
 	items := make([]Item, len(d.Events))
 	for i, e := range d.Events {
@@ -120,9 +137,10 @@ func (m *Message) shorten(d *notify.Dispatch) {
 	m.Digest.More = len(order) - len(m.Digest.Items)
 }
 
-// Append appends the message of a dispatch as one line of JSON, without its end.
-func Append(b []byte, d *notify.Dispatch) ([]byte, error) {
-	m, err := Of(d)
+// Append appends the message of a dispatch as one line of JSON, without its end. links may
+// be nil.
+func Append(b []byte, d *notify.Dispatch, links Linker) ([]byte, error) {
+	m, err := Of(d, links)
 	if err != nil {
 		return b, err
 	}

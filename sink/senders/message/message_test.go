@@ -11,6 +11,14 @@ import (
 	"keyfold/engine/notify"
 )
 
+// longest has the links of the longest user id.
+type longest struct{}
+
+func (longest) Links(*notify.Dispatch) *Links {
+	text := "https://shop.example/n/unsubscribe?t=" + strings.Repeat("x", 4<<10)
+	return &Links{Preferences: text, Unsubscribe: text}
+}
+
 // The largest message of a digest is below the megabyte that web servers take by default:
 // no character is longer there than "<" is, which JSON for the web escapes.
 //
@@ -25,7 +33,7 @@ func TestTheLargestDigest(t *testing.T) {
 			d.Events = append(d.Events, &notify.Notification{ID: uuid.Max, Type: notify.Security, Body: body, ExpiresAt: engine.Now()})
 			d.Records = append(d.Records, notify.Record{DigestID: d.ID, DigestKey: strings.Repeat("<", notify.MaxGroupBytes), Reasons: []string{notify.ReasonDigested}, Channels: notify.Channels})
 		}
-		line, err := Append(nil, &d)
+		line, err := Append(nil, &d, longest{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +51,7 @@ func TestADigestExpiresWithItsLastItem(t *testing.T) {
 			d.Events = append(d.Events, &notify.Notification{ID: uuid.New(), ExpiresAt: at, Body: []byte("{}")})
 			d.Records = append(d.Records, notify.Record{DigestID: d.ID})
 		}
-		m, err := Of(&d)
+		m, err := Of(&d, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +75,7 @@ func TestADigestShowsSomeItems(t *testing.T) {
 		d.Records = append(d.Records, notify.Record{EventID: e.ID, DigestID: d.ID})
 	}
 	d.Records[3].Facts.Digest = notify.DigestMessage{Key: "orders", Title: "5 news", Message: "and more", Show: 2, More: 3}
-	m, err := Of(&d)
+	m, err := Of(&d, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +89,7 @@ func TestADigestShowsSomeItems(t *testing.T) {
 func TestAFollowUpNamesItsRoot(t *testing.T) {
 	root := uuid.New()
 	e := &notify.Notification{ID: notify.FollowID(root, 1), Follows: &notify.Follows{Root: root, Step: 1}, Body: []byte("{}")}
-	m, err := Of(&notify.Dispatch{ID: e.ID, Events: []*notify.Notification{e}, Records: []notify.Record{{EventID: e.ID}}})
+	m, err := Of(&notify.Dispatch{ID: e.ID, Events: []*notify.Notification{e}, Records: []notify.Record{{EventID: e.ID}}}, nil)
 	if err != nil || m.Follows == nil || *m.Follows != root || m.DispatchID == root {
 		t.Errorf("%v: %+v", err, m)
 	}

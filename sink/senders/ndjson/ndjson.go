@@ -18,6 +18,9 @@ import (
 // File is a [notify.Dispatcher] that appends to a file. It is safe for concurrent
 // use by one process.
 type File struct {
+	// Links are those of the messages; nil: they have none. It is set before the first Send.
+	Links message.Linker
+
 	mu   sync.Mutex
 	file *os.File
 	size int64 // bytes of whole lines
@@ -86,7 +89,7 @@ func (f *File) Send(_ context.Context, dispatches []notify.Dispatch) []error {
 	var lines []byte
 	for i := range dispatches {
 		whole := len(lines)
-		if lines, errs[i] = message.Append(lines, &dispatches[i]); errs[i] != nil {
+		if lines, errs[i] = message.Append(lines, &dispatches[i], f.Links); errs[i] != nil {
 			lines = lines[:whole]
 			continue
 		}

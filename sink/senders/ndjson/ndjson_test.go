@@ -120,7 +120,7 @@ func TestDigest(t *testing.T) {
 		digest.Records[i].DigestID, digest.Records[i].DigestKey = digest.ID, "PROMO"
 	}
 	digest.Events[0].ExpiresAt, digest.Events[1].ExpiresAt = 4000, 5000
-	m, err := message.Of(&digest)
+	m, err := message.Of(&digest, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

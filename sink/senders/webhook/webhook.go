@@ -68,6 +68,9 @@ func redacted(address string) string {
 
 // Webhook is a [notify.Dispatcher]. It is safe for concurrent use.
 type Webhook struct {
+	// Links are those of the messages; nil: they have none. It is set before the first Send.
+	Links message.Linker
+
 	config Config
 	client *http.Client
 	slots  chan struct{}
@@ -135,7 +138,7 @@ func (w *Webhook) deliver(ctx context.Context, d *notify.Dispatch) error {
 	if time.Now().UnixNano() < w.awake.Load() {
 		return fmt.Errorf("%s did not answer a moment ago: %w", redacted(w.config.URL), engine.ErrAway)
 	}
-	body, err := message.Append(nil, d)
+	body, err := message.Append(nil, d, w.Links)
 	if err != nil {
 		return err
 	}
