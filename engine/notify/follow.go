@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -66,12 +67,22 @@ func (n *Notification) FollowUp(f *FollowUp) (Due, error) {
 		raw[name] = text
 	}
 	var err error
-	child.Body, err = json.Marshal(raw)
+	child.Body, err = asWritten(raw)
 	due := Due{Event: &child, DueAt: f.At, DigestKey: f.Digest}
 	if f.Digest != "" {
 		due.Slot = f.At
 	}
 	return due, err
+}
+
+// asWritten returns the text of an object without escaping characters such as < in it: a
+// metadata at its limit would be over it then, and the ledger could not read it back.
+func asWritten(raw map[string]json.RawMessage) ([]byte, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	err := e.Encode(raw)
+	return bytes.TrimSpace(text.Bytes()), err
 }
 
 // Escalation is a step of a rule's chain of channels.
