@@ -11,6 +11,7 @@ import (
 	"keyfold/engine/notify"
 	"keyfold/proof/notifyoracle"
 	"keyfold/service/notify/simulate"
+	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/memory"
 )
 
@@ -143,4 +144,38 @@ func moved(run *notifyoracle.Run) map[string]bool {
 func pickSet(w *World, run *notifyoracle.Run) *notify.Set {
 	at := slices.IndexFunc(w.sets, func(s sets) bool { return run.Sets[s.theirs.Version] != nil })
 	return w.sets[at].theirs
+}
+
+// TestSimulationOfWithdrawn decides histories anew that have follow-ups, cancellations,
+// replacements and reports. The set that made them changes nothing, and the states are what
+// the records come to. The numbers named are of histories where a digest had moved without a
+// turn before it was replaced, and where a digest had a follow-up that was read.
+//
+// Promise(ledger/simulate)
+func TestSimulationOfWithdrawn(t *testing.T) {
+	w, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Draw.New = true
+	numbers := []uint64{132, 134, 301, 319}
+	for number := range uint64(histories / 100) {
+		numbers = append(numbers, number)
+	}
+	for _, number := range numbers {
+		number *= setsEvery
+		run, store := w.replay(t, number, cosines{}, nil)
+		set := pickSet(w, run)
+		for _, from := range []engine.Millis{0, run.Records[len(run.Records)/2].DecidedAt} {
+			report, _ := simulated(t, store, set, from)
+			if report.Changed != 0 || report.Added != 0 || report.Read == 0 || report.NotReplayable != 0 {
+				t.Errorf("history %d from %d, the set in force: %+v", number, from, report)
+			}
+		}
+		for user := range run.States {
+			if v, err := ledger.Verify(t.Context(), store, user, 0); err != nil || len(v.Differences) > 0 {
+				t.Errorf("history %d, %s: %+v, %v", number, user, v, err)
+			}
+		}
+	}
 }

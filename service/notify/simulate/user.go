@@ -150,6 +150,9 @@ func (u *user) end(d *notify.Decided) {
 		}
 		found = []waiting{{Due: notify.Due{Event: d.Event, Turn: notify.Turn{Number: r.Turn, Spent: r.Spent}}}}
 	}
+	if found[0].aligned && r.Facts.Due != 0 {
+		found[0].DueAt = r.Facts.Due // it may have been moved without a turn
+	}
 	u.endOne(&found[0], r.Reasons[0], r.DuplicateOf, r.DecidedAt, &r.Facts.Preferences)
 }
 
@@ -356,6 +359,7 @@ func (u *user) records(items []waiting, now engine.Millis) []notify.Record {
 	for i := range items {
 		due[i] = items[i].Due
 		due[i].Slot = due[i].DueAt // quiet hours may have moved it
+		due[i].Turn.Reported = facts[i].Reported
 		// Where the zones differ, they are those of the events.
 		if zone := facts[i].Preferences.Zone; prefs.Zone != nil && (zone == nil || zone.Name() != prefs.Zone.Name()) {
 			prefs.Zone = nil
