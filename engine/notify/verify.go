@@ -31,7 +31,7 @@ func (s *State) Differences(folded *State, since engine.Millis) (differences []s
 	}
 	before := func(r Reservation) bool { return r.Made < since }
 	stored.Reserved, made.Reserved = slices.DeleteFunc(stored.Reserved, before), slices.DeleteFunc(made.Reserved, before)
-	if !slices.Equal(stored.Reserved, made.Reserved) {
+	if !slices.EqualFunc(stored.Reserved, made.Reserved, sameReservation) {
 		differ("%d slots are reserved, by the records %d, or they differ in their events or times", len(stored.Reserved), len(made.Reserved))
 	}
 	// The digest that was sent last may be of any time.
@@ -39,6 +39,15 @@ func (s *State) Differences(folded *State, since engine.Millis) (differences []s
 		differ("the last digest is %s, by the records %s", stored.LastDigest, made.LastDigest)
 	}
 	return differences
+}
+
+// sameReservation compares a stored reservation with that of a record. A state of version 2
+// has kept nothing of its channels and its source.
+func sameReservation(stored, made Reservation) bool {
+	if stored.Sent == (Sent{At: stored.At, Type: stored.Type}) {
+		made.Sent = Sent{At: made.At, Type: made.Type}
+	}
+	return stored == made
 }
 
 func atOrNone(at engine.Millis) string {
