@@ -1,7 +1,8 @@
-// Package cache keeps states and preferences of users in memory, in front of another
-// ledger. An entry is what the ledger had of a user under one version, so it is never
+// Package cache keeps states, preferences and responses of users in memory, in front of
+// another ledger. An entry is what the ledger had of a user under one version, so it is never
 // wrong, only old: a change that is made of an old one conflicts, and its user is read
-// from the ledger then.
+// from the ledger then. Responses have no version: they are as old as the last reading, at
+// most so many changes as an entry is kept for.
 package cache
 
 import (
@@ -23,14 +24,20 @@ type Ledger struct {
 	hits, misses atomic.Int64 // of asks that admit an earlier state
 }
 
-// entry is a user's. It is never changed, and shares nothing but preferences, which are
-// never changed either.
+// entry is a user's. It is never changed, and shares nothing but preferences and responses,
+// which are never changed either.
 type entry struct {
 	state       []byte // binary form; nil: the user has none
 	version     int64
 	preferences notify.Preferences
+	responses   *notify.Responses
+	changes     int // that were written since the user was read
 	absent      int // above 0: nothing is kept, for as many loads
 }
+
+// maxChanges is how many changes an entry is kept for: then the user is read again, because
+// a report changes responses and no version.
+const maxChanges = 64
 
 // absentLoads is how many loads of a user go to the ledger after a conflict: another
 // worker decides for the user too, and each entry would conflict.
@@ -48,9 +55,14 @@ func sizeOf(user string, e *entry) int64 {
 	const (
 		topic     = 160 // an entry of a map, with its name
 		attribute = 120 // a value, with its path
+		responses = 400
 	)
-	return fixed + int64(len(user)+cap(e.state)+16*cap(p.Quiet)+cap(p.Muted)+cap(p.Channels)+8*cap(p.Digests)+
-		topic*len(p.Topics)+p.Attributes.Len()+attribute*len(p.Attributes.Values))
+	size := fixed
+	if e.responses != nil {
+		size += responses
+	}
+	return int64(size + len(user) + cap(e.state) + 16*cap(p.Quiet) + cap(p.Muted) + cap(p.Channels) + 8*cap(p.Digests) +
+		topic*len(p.Topics) + p.Attributes.Len() + attribute*len(p.Attributes.Values))
 }
 
 // Load implements [notify.Ledger]. It makes no call where every user is cached.
@@ -93,7 +105,7 @@ func (l *Ledger) answer(ask *notify.Ask, s *notify.Standing) bool {
 		return false
 	}
 	l.hits.Add(1)
-	s.Version, s.Preferences = e.version, e.preferences
+	s.Version, s.Preferences, s.Responses = e.version, e.preferences, e.responses
 	s.Known = make([]notify.Known, len(ask.Events))
 	if e.state != nil {
 		s.State, _ = notify.ReadState(e.state) // [State.Append] has written it
@@ -103,7 +115,7 @@ func (l *Ledger) answer(ask *notify.Ask, s *notify.Standing) bool {
 
 // loaded keeps what was read of a user.
 func (l *Ledger) loaded(user string, s *notify.Standing) {
-	e := &entry{version: s.Version, preferences: s.Preferences}
+	e := &entry{version: s.Version, preferences: s.Preferences, responses: s.Responses}
 	if kept, ok := l.users.Get(user); ok && kept.absent > 1 {
 		e = &entry{absent: kept.absent - 1}
 	} else if s.State != nil {
@@ -145,11 +157,12 @@ func (l *Ledger) written(c *notify.Change) {
 	before, ok := l.users.Get(c.User)
 	switch {
 	case !ok || before.absent > 0 || len(c.Decided) == 0:
-	case before.version != c.Version:
+	case before.version != c.Version, before.changes+1 >= maxChanges:
 		l.users.Remove(c.User)
 	default:
 		l.put(c.User, &entry{
 			state: encode(c.State), version: c.Version + int64(len(c.Decided)), preferences: before.preferences,
+			responses: before.responses, changes: before.changes + 1,
 		})
 	}
 }

@@ -178,3 +178,38 @@ func TestAnUnreadableUserIsNotCached(t *testing.T) {
 		t.Errorf("%d users are cached, want the one that was read", users)
 	}
 }
+
+// A report changes how a user responds and no version: a cached user has what was read, and
+// is read again after some changes.
+func TestResponsesAreCached(t *testing.T) {
+	store := memory.New()
+	l := cache.New(store, 1<<20)
+	report := func() {
+		t.Helper()
+		e := ledgertest.Event("anna", notify.Update, start)
+		standing, err := store.Load(ctx, []notify.Ask{{User: "anna"}})
+		must(t, err)
+		d := ledgertest.Decide(e, standing[0].Version+1, 0, notify.Now, start)
+		state := &notify.State{DecidedAt: start}
+		must(t, store.Commit(ctx, []notify.Change{{User: "anna", Version: standing[0].Version, State: state, Decided: []notify.Decided{d}}}, nil)[0])
+		must(t, store.Apply(ctx, []notify.Report{{Event: e.ID, Status: notify.Delivered, Channel: notify.Push, At: start, Read: notify.WasOpened}})[0])
+	}
+	report()
+	stale(t, l, "anna")
+	if s := stale(t, l, "anna"); s.Responses == nil || s.Responses.Types[notify.Update].Opened != 1 {
+		t.Fatalf("a cached user has the responses %+v", s.Responses)
+	}
+	// This report comes with a change of the cache's own, so that no conflict has it read.
+	for i := range 80 {
+		s := stale(t, l, "anna")
+		e := ledgertest.Event("anna", notify.Update, start)
+		d := ledgertest.Decide(e, s.Version+1, 0, notify.Now, start)
+		must(t, l.Commit(ctx, []notify.Change{{User: "anna", Version: s.Version, State: &notify.State{DecidedAt: start}, Decided: []notify.Decided{d}}}, nil)[0])
+		if i == 0 {
+			must(t, store.Apply(ctx, []notify.Report{{Event: e.ID, Status: notify.Delivered, Channel: notify.Push, At: start, Read: notify.WasOpened}})[0])
+		}
+	}
+	if s := stale(t, l, "anna"); s.Responses == nil || s.Responses.Types[notify.Update].Opened != 2 {
+		t.Errorf("after 80 changes the responses are %+v", s.Responses)
+	}
+}
