@@ -39,7 +39,7 @@ func (a *API) cancellations(r *httpapi.Request) *httpapi.Answer {
 	var (
 		all     []notify.Cancellation
 		at      []int
-		results []Cancelled
+		results = []Cancelled{}
 		refused int
 	)
 	if answer := r.Each(func(index int, text []byte, err error) {

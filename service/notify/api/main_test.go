@@ -202,7 +202,7 @@ func newWorld(t testing.TB, tokens ...string) *world {
 	}
 	w.api = New(Ports{
 		Pages:  pages,
-		Ledger: w.ledger, Publisher: w.broker, Reports: w.ledger, Erases: true, Sets: ruleset.Fixed{Set: set}, Stop: ctx, Log: log,
+		Ledger: w.ledger, Publisher: w.broker, Canceller: w.broker.Processor, Reports: w.ledger, Erases: true, Sets: ruleset.Fixed{Set: set}, Stop: ctx, Log: log,
 		Ready: func(context.Context) error { return w.ledger.fault() },
 	})
 	c := httpapi.DefaultConfig()

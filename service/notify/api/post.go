@@ -71,10 +71,21 @@ func (a *API) read(r *httpapi.Request) (*request, *httpapi.Answer) {
 			e.faults = []notify.Fault{{Field: f.Field, Reason: f.Reason, Text: f.Error}}
 			q.faulty++
 			q.barred = true
+		} else if e.event.Replaces.Any() && r.Limited() {
+			e.faults = []notify.Fault{replacesForbidden}
+			q.faulty++
+			q.barred = true
 		}
 		q.entries = append(q.entries, e)
 	})
 	return q, refused
+}
+
+// replacesForbidden is the fault of a notification that replaces others under a token which
+// may not post all: of what waits, the sources and types are not known here.
+var replacesForbidden = notify.Fault{
+	Field: "replaces", Reason: "replaces_forbidden",
+	Text: "replaces: the token is limited to sources or types, and what it replaces may be another's: leave it out and cancel what waits (POST /v1/cancellations), or use another token",
 }
 
 // Sendable returns why an event that parses cannot be published: the worker parses it
