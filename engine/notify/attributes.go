@@ -38,7 +38,8 @@ func (a *Attributes) UnmarshalJSON(b []byte) error {
 		*a = Attributes{}
 		return nil
 	}
-	if len(b) > MaxAttributesBytes {
+	// Preferences are stored as [json.Marshal] writes them: what is more by that does not count.
+	if b = plain(b); len(b) > MaxAttributesBytes {
 		return fmt.Errorf("found %d bytes, expected at most %d", len(b), MaxAttributesBytes)
 	}
 	var compact bytes.Buffer
@@ -51,6 +52,29 @@ func (a *Attributes) UnmarshalJSON(b []byte) error {
 	}
 	*a = Attributes{text: compact.String(), Values: values}
 	return nil
+}
+
+// escapes are those that [json.Marshal] writes for characters which need none.
+var escapes = map[string]string{`\u003c`: "<", `\u003e`: ">", `\u0026`: "&", `\u2028`: "\u2028", `\u2029`: "\u2029"}
+
+// plain returns a JSON text without these escapes.
+func plain(b []byte) []byte {
+	if !bytes.Contains(b, []byte(`\u`)) {
+		return b
+	}
+	made := make([]byte, 0, len(b))
+	for i := 0; i < len(b); {
+		size := 1
+		if b[i] == '\\' {
+			if character, ok := escapes[string(bytes.ToLower(b[i:min(i+6, len(b))]))]; ok {
+				made, i = append(made, character...), i+6
+				continue
+			}
+			size = min(2, len(b)-i) // what follows a backslash begins no escape
+		}
+		made, i = append(made, b[i:i+size]...), i+size
+	}
+	return made
 }
 
 // readAttributes reads an object as the metadata of an event is read, by the same rules.
