@@ -257,7 +257,7 @@ func (d *decision) inTheWay(kept []Reservation, at engine.Millis) int {
 	if d.holds.capsApply {
 		all := slots{taken: d.state.totals(kept)}
 		for w, window := range Windows {
-			if i := latestIn(&all, d.record.Facts.Caps[w], window, at, kept, func(*Sent) bool { return true }); i >= 0 {
+			if i := latestIn(&all, d.record.Facts.Caps[w], window, at, kept, func(s *Sent) bool { return !s.Follow }); i >= 0 {
 				return i
 			}
 		}
