@@ -35,7 +35,8 @@ func TestNotifyLinks(t *testing.T) {
 			Outcome string
 			Reasons []string
 		}
-	}) {
+	},
+	) {
 		body := nowEvent(uuid.New(), "17", "REMINDER", "one of "+uuid.NewString())
 		if status := asked(t, "POST", address+"/v1/notifications", "application/json", body, &answer); status != 200 || len(answer.Decisions) != 1 {
 			t.Fatalf("%d %+v", status, answer)
@@ -65,14 +66,14 @@ func TestNotifyLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := io.ReadAll(page.Body)
-	if page.Body.Close(); err != nil || page.StatusCode != 200 || !strings.Contains(string(text), "Notification preferences") {
+	if page.Body.Close(); err != nil || page.StatusCode != http.StatusOK || !strings.Contains(string(text), "Notification preferences") {
 		t.Errorf("%d %s", page.StatusCode, text)
 	}
 	click, err := http.PostForm(here(m.Links.Unsubscribe), url.Values{"List-Unsubscribe": {"One-Click"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if click.Body.Close(); click.StatusCode != 200 {
+	if click.Body.Close(); click.StatusCode != http.StatusOK {
 		t.Errorf("one click: %d", click.StatusCode)
 	}
 	if d := post().Decisions[0]; d.Outcome != "NEVER" {
@@ -165,7 +166,7 @@ func TestNotifyLinksOfTopics(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := io.ReadAll(answer.Body)
-		if answer.Body.Close(); err != nil || answer.StatusCode != 200 || !strings.Contains(string(text), c.says) {
+		if answer.Body.Close(); err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(text), c.says) {
 			t.Errorf("%s: %d %s", c.field, answer.StatusCode, text)
 		}
 		if m := next("REMINDER"); len(m.Channels) != c.channels {

@@ -134,8 +134,7 @@ func (l *Limit) counts(s *Sent, key uint32) bool {
 	case l.names != 0 && s.Channels&l.names == 0:
 		return false
 	}
-	// A set of before may have had the key at another place. Its hash begins with its names.
-	return key == 0 || contains(s.Keys[:], key)
+	return key == 0 || contains(s.Keys[:], key) // sets differ in the places of keys
 }
 
 // SentOf returns what limits know of a send of an event by some channels.

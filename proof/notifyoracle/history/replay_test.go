@@ -103,7 +103,7 @@ func (w *World) replayUser(t *testing.T, p *processor.Processor, store *memory.L
 		t.Fatal(err)
 	}
 	settler := processor.SettlerFunc(func(v processor.Verdict) {
-		if v.Outcome != processor.Decided && !(w.Draw.New && v.Outcome == processor.Known) {
+		if v.Outcome != processor.Decided && (!w.Draw.New || v.Outcome != processor.Known) {
 			t.Errorf("user %s: %v %v", user, v.Outcome, v.Err)
 		}
 	})

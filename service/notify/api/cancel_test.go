@@ -2,105 +2,97 @@ package api
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
 )
 
-// cancel posts cancellations, and returns the statuses of the answer.
-func (w *world) cancel(t testing.TB, kind, body string, header map[string]string) (status int, all []Cancelled) {
+// wait has a worker decide notifications of a user that wait, with the dedupe_key k and a
+// source each.
+func (w *world) wait(t *testing.T, user string, ids []uuid.UUID, sources ...string) {
 	t.Helper()
-	var answer struct{ Results *[]Cancelled }
-	status, _ = w.ask(t, call{method: "POST", path: cancellationsPath, kind: kind, body: body, header: header}, &answer)
-	if answer.Results == nil {
-		t.Fatalf("%s: %d, no results", body, status)
+	var events []*notify.Notification
+	for i, id := range ids {
+		body := fmt.Sprintf(`{"event_id":%q,"user_id":%q,"event_type":"UPDATE","title":"Order %d","source":%q,"channel":["push"],"dedupe_key":"k",
+			"priority_hint":"LOW","timestamp":%q}`, id, user, 100+i, sources[i], time.Now().UTC().Format(time.RFC3339))
+		e, err := notify.Parse([]byte(body), engine.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, e)
 	}
-	for i, one := range *answer.Results {
-		if one.Index != i {
-			t.Errorf("result %d has the index %d", i, one.Index)
+	verdicts, err := w.broker.Decide(t.Context(), events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range verdicts {
+		if v.Err != nil || v.Records[0].Outcome != notify.Later {
+			t.Fatalf("%+v", v)
 		}
 	}
-	return status, *answer.Results
 }
 
-// Each cancellation says what became of it; what was cancelled before it came is not decided
-// again.
+// A cancellation ends what waits, and says of each what became of it; a faulty one changes
+// nothing, and the others of its request are done.
+//
+// Promise(notify/cancelled): What waits is cancelled by its id or its dedupe_key, once; what was
+// sent stays sent, and one that has not come is never sent.
 func TestCancellations(t *testing.T) {
 	w := newWorld(t)
-	coming := uuid.New()
-	now := w.decidedNow(t, event(uuid.New(), "1", "sent"))[0].EventID
-	of := func(id uuid.UUID, user string) string { return fmt.Sprintf(`{"event_id":%q,"user_id":%q}`, id, user) }
-	for _, c := range []struct{ body, want string }{
-		{fmt.Sprintf(`{"event_id":%q}`, coming), "unknown"},
-		{of(coming, "1"), "cancelled"},
-		{of(coming, "1"), "ended"},
-		{of(coming, "2"), "unknown"},
-		{fmt.Sprintf(`{"event_id":%q}`, now), "sent"},
-		{of(now, "2"), "unknown"},
-		{`{"user_id":"1","dedupe_key":"k"}`, "not_waiting"},
-	} {
-		if status, all := w.cancel(t, "application/json", c.body, nil); status != 200 || len(all) != 1 || all[0].Status != c.want {
-			t.Errorf("%s: %d %+v, want %s", c.body, status, all, c.want)
+	ask := func(status int, body string) (results []Cancelled) {
+		t.Helper()
+		var answer struct{ Results []Cancelled }
+		if got, _ := w.ask(t, call{method: "POST", path: cancellationsPath, kind: "application/json", body: body}, &answer); got != status {
+			t.Fatalf("%s: %d: %+v", body, got, answer)
 		}
+		return answer.Results
 	}
-	if d := w.decidedNow(t, event(coming, "1", "cancelled")); d[0].Outcome.String() != "NEVER" || !slices.Equal(d[0].Reasons, []string{"CANCELLED"}) {
-		t.Errorf("what was cancelled before it came: %+v", d)
+	sent, coming := uuid.New(), uuid.New()
+	w.decidedNow(t, event(sent, "17", "one"))
+	got := ask(200, fmt.Sprintf(`[{"event_id":%q},{"event_id":%q},{"event_id":%q,"user_id":"17"},{"event_id":"x"},{"user_id":"17","dedupe_key":"none"},{},{"dedupe_key":"k"}]`,
+		sent, uuid.New(), coming))
+	var statuses []string
+	for i := range got {
+		statuses = append(statuses, got[i].Status)
 	}
-	if status, all := w.cancel(t, "application/json", "[]", nil); status != 200 || len(all) != 0 {
-		t.Errorf("none: %d %+v", status, all)
+	if want := []string{"sent", "unknown", "cancelled", "refused", "not_waiting", "refused", "refused"}; !slices.Equal(statuses, want) {
+		t.Fatalf("%v, want %v", statuses, want)
 	}
-	for _, body := range []string{"{}", "null", "[null]", `{"event_id":"x"}`, `{"dedupe_key":"k"}`, `{"user_id":"u","dedupe_key":""}`, `{"event_id":7}`} {
-		if status, all := w.cancel(t, "application/json", body, nil); status != 400 || all[0].Status != "refused" || len(all[0].Errors) == 0 {
-			t.Errorf("%s: %d %+v", body, status, all)
-		}
+	if got[3].Errors[0].Reason != notify.FaultBadEventID || got[5].Errors[0].Field != "event_id" || got[6].Errors[0].Field != "user_id" {
+		t.Errorf("%+v", got)
 	}
-	if status, all := w.cancel(t, "application/x-ndjson", of(coming, "1")+"\n\n{\n", nil); status != 200 || len(all) != 2 || all[1].Status != "refused" {
-		t.Errorf("lines: %d %+v", status, all)
+	if again := ask(200, fmt.Sprintf(`{"event_id":%q}`, coming)); again[0].Status != "ended" {
+		t.Errorf("again: %+v", again)
 	}
-	var many strings.Builder
-	for i := range 10_000 {
-		many.WriteString(of(uuid.New(), fmt.Sprint("user ", i%97)) + "\n")
+	// It comes: it is a repeat, whatever it says, and is not sent.
+	if status, p := w.post(t, event(coming, "17", "two")); status != http.StatusAccepted || p.Duplicate != 1 {
+		t.Errorf("%d: %+v", status, p)
 	}
-	status, all := w.cancel(t, "application/x-ndjson", many.String(), nil)
-	if status != 200 || len(all) != 10_000 || slices.ContainsFunc(all, func(c Cancelled) bool { return c.Status != "cancelled" || len(c.EventIDs) != 1 }) {
-		t.Errorf("many: %d, %d results", status, len(all))
+	ask(400, `{"event_id":5}`)
+	w.ledger.away.Store(true)
+	if status, _ := w.ask(t, call{method: "POST", path: cancellationsPath, kind: "application/json", body: `{"user_id":"17","dedupe_key":"k"}`}, nil); status != 503 {
+		t.Errorf("away: %d", status)
 	}
 }
 
-// A token that is limited ends nothing that it could not have posted: neither by a
-// cancellation nor by a notification that replaces others.
-func TestALimitedTokenEndsItsOwnAlone(t *testing.T) {
-	w := newWorld(t, "token-of-a-test-01 send source=newsletter type=PROMO", "token-of-a-test-02 send")
-	limited := map[string]string{"Authorization": "Bearer token-of-a-test-01", "Prefer": "wait=10"}
-	all := map[string]string{"Authorization": "Bearer token-of-a-test-02", "Prefer": "wait=10"}
-	stamp := time.Now().UTC().Format(time.RFC3339)
-	from := func(source, key, more string) string {
-		return fmt.Sprintf(`{"event_id":%q,"user_id":"1","event_type":"PROMO","title":"%s","source":%q,"channel":["push"],"timestamp":%q,"dedupe_key":%q%s}`,
-			uuid.New(), uuid.New(), source, stamp, key, more)
+// A token that may post of some sources alone cancels those alone.
+func TestCancellationsOfALimitedToken(t *testing.T) {
+	w := newWorld(t, "token-of-a-test-01", "token-of-a-test-02 send source=shop")
+	ids := []uuid.UUID{uuid.New(), uuid.New()}
+	w.wait(t, "17", ids, "shop", "bank")
+	header := map[string]string{"Authorization": "Bearer token-of-a-test-02"}
+	var answer struct{ Results []Cancelled }
+	body := fmt.Sprintf(`[{"user_id":"17","dedupe_key":"k"},{"event_id":%q},{"event_id":%q,"user_id":"17"}]`, ids[1], uuid.New())
+	if status, _ := w.ask(t, call{method: "POST", path: cancellationsPath, kind: "application/json", body: body, header: header}, &answer); status != 200 {
+		t.Fatal(status)
 	}
-	for i := range 12 { // most wait for a cap or a digest
-		source := []string{"payments", "newsletter"}[i%2]
-		if status, _ := w.ask(t, call{method: "POST", path: NotificationsPath, kind: "application/json", body: from(source, "k", ""), header: all}, nil); status != 200 {
-			t.Fatal(status)
-		}
-	}
-	for _, replaces := range []string{"dedupe_key", uuid.NewString()} {
-		var p posted
-		body := from("newsletter", "k", `,"replaces":"`+replaces+`"`)
-		status, _ := w.ask(t, call{method: "POST", path: NotificationsPath, kind: "application/json", body: body, header: limited}, &p)
-		if status != 403 || len(p.Errors) != 1 || p.Errors[0].Reason != "replaces_forbidden" {
-			t.Errorf("replaces %s: %d %+v", replaces, status, p)
-		}
-		if status, _ = w.ask(t, call{method: "POST", path: NotificationsPath, kind: "application/json", body: strings.Replace(body, `"k"`, `"other"`, 1), header: all}, nil); status != 200 {
-			t.Errorf("a token without limits: %d", status)
-		}
-	}
-	_, own := w.cancel(t, "application/json", `{"user_id":"1","dedupe_key":"k"}`, limited)
-	_, rest := w.cancel(t, "application/json", `{"user_id":"1","dedupe_key":"k"}`, all)
-	if own[0].Status != "cancelled" || rest[0].Status != "cancelled" || len(own[0].EventIDs) > 6 || len(rest[0].EventIDs) < 4 {
-		t.Errorf("by key: its own %+v, the rest %+v", own, rest)
+	if r := answer.Results; r[0].Status != "cancelled" || !slices.Equal(r[0].EventIDs, ids[:1]) || r[1].Status != "unknown" || r[2].Status != "unknown" {
+		t.Errorf("%+v", r)
 	}
 }
