@@ -1,6 +1,7 @@
 package page
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 
@@ -123,6 +124,17 @@ func (v *visit) turned(own notify.Preferences, off bool) notify.Preferences {
 		p.Channels[v.Channel] = notify.ChoiceOff
 	}
 	topics[v.Topic] = p
+	v.forgetFormer(topics)
 	own.Topics = topics
 	return own
+}
+
+// forgetFormer leaves names out that are no topics of the set any more, where there are more
+// topics than preferences may have.
+func (v *visit) forgetFormer(topics map[string]notify.TopicPreference) {
+	for _, name := range slices.Sorted(maps.Keys(topics)) {
+		if len(topics) > notify.MaxTopics && name != v.Topic && link.TopicNamed(&v.set.Policy, name) == nil {
+			delete(topics, name)
+		}
+	}
 }
