@@ -29,3 +29,21 @@ func TestKeysOfAnotherSetCount(t *testing.T) {
 		t.Errorf("the second of the same source is %s %v", r.Outcome, r.Reasons)
 	}
 }
+
+// A slot that another set has left moves as the limits of this one say, where both have the
+// key, in whatever order.
+func TestKeysAreInOrder(t *testing.T) {
+	p := testPolicy()
+	for _, keys := range [][]string{{"source", "dedupe_key"}, {"dedupe_key", "source"}} {
+		p.Limits = nil
+		for _, key := range keys {
+			p.Limits = append(p.Limits, Limit{Name: key, Key: []string{key}, Most: 1, Within: hour})
+		}
+		p.Prepare()
+		for i := range p.Limits {
+			if l := &p.Limits[i]; (l.keyAt == 1) != (l.Name == "source") {
+				t.Errorf("of %v, %s is key %d", keys, l.Name, l.keyAt)
+			}
+		}
+	}
+}

@@ -19,9 +19,11 @@
 //     acknowledgement may be lost; retries and parked events wait; dead letters. Its
 //     confirms to the API may be lost.
 //   - clients: post an event until it is accepted and the answer arrives, and a tenth of
-//     the events twice.
+//     the events twice. Some cancel what they posted, before it came or while it waits, by
+//     its id or its dedupe_key, through the API, which any life carries out, until it is
+//     answered.
 //   - senders: take dispatches, refuse some, lose the confirms of others, and report
-//     deliveries and failures, late, twice and in any order.
+//     deliveries, failures and what users opened, late, twice and in any order.
 //   - clocks: each notifier's is up to 2 s beside the others'.
 //
 // A notifier is killed between any two of its calls: nothing that it still does shows,
@@ -29,8 +31,8 @@
 //
 // # A schedule
 //
-// Its number says everything ([planOf]): users with zones, quiet hours and caps of their
-// own, events with expiries, duplicates, faults and their times, erasures, changed
+// Its number says everything ([planOf]): users with zones, quiet hours, caps, topics and
+// pauses of their own, events that replace others, with follow-ups and expiries, duplicates, faults and their times, erasures, changed
 // preferences, a second set. After the last fault the schedule ends when the queues are
 // empty, no deferral waits and no NOW is left to be dispatched. Then
 // proof/notifyoracle checks all records, dispatches and states, and decides every
