@@ -44,7 +44,7 @@ func TestReplaysOfRandomSetsKeepTheLaws(t *testing.T) {
 		t.Errorf("%d records", records)
 	}
 	for _, reason := range beside {
-		if met[reason] == 0 {
+		if histories >= 1000 && met[reason] == 0 {
 			t.Errorf("no record is %s", reason)
 		}
 	}

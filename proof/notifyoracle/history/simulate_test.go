@@ -129,7 +129,7 @@ func TestSimulation(t *testing.T) {
 		t.Errorf("%d users were decided at other times", len(unknown))
 	}
 	for _, reason := range beside {
-		if met[reason] == 0 {
+		if histories >= 1000 && met[reason] == 0 {
 			t.Errorf("no record is %s", reason)
 		}
 	}
