@@ -35,7 +35,8 @@ func TestNotifyLinks(t *testing.T) {
 			Outcome string
 			Reasons []string
 		}
-	}) {
+	},
+	) {
 		body := nowEvent(uuid.New(), "17", "REMINDER", "one of "+uuid.NewString())
 		if status := asked(t, "POST", address+"/v1/notifications", "application/json", body, &answer); status != 200 || len(answer.Decisions) != 1 {
 			t.Fatalf("%d %+v", status, answer)
@@ -65,7 +66,7 @@ func TestNotifyLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := io.ReadAll(page.Body)
-	if page.Body.Close(); err != nil || page.StatusCode != 200 || !strings.Contains(string(text), "Notification preferences") {
+	if page.Body.Close(); err != nil || page.StatusCode != http.StatusOK || !strings.Contains(string(text), "Notification preferences") {
 		t.Errorf("%d %s", page.StatusCode, text)
 	}
 	click, err := http.PostForm(here(m.Links.Unsubscribe), url.Values{"List-Unsubscribe": {"One-Click"}})

@@ -61,7 +61,7 @@ func TestNotifyPages(t *testing.T) {
 			return err
 		}
 		defer page.Body.Close()
-		if text, err := io.ReadAll(page.Body); err != nil || page.StatusCode != 200 || !strings.Contains(string(text), "Reminders") {
+		if text, err := io.ReadAll(page.Body); err != nil || page.StatusCode != http.StatusOK || !strings.Contains(string(text), "Reminders") {
 			return fmt.Errorf("%d %s: %w", page.StatusCode, text, err)
 		}
 		return nil
@@ -70,7 +70,7 @@ func TestNotifyPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if click.Body.Close(); click.StatusCode != 200 {
+	if click.Body.Close(); click.StatusCode != http.StatusOK {
 		t.Errorf("one click: %d", click.StatusCode)
 	}
 	reminder = strings.NewReplacer("SECURITY", "REMINDER", "push", "email").Replace(urgentNow(uuid.New(), "17", "Your cart still waits"))

@@ -56,7 +56,7 @@ func (s *State) Append(b []byte) []byte {
 	for i := range s.Reserved {
 		r := &s.Reserved[i]
 		b = append(b, r.EventID[:]...)
-		b = binary.AppendVarint(r.Sent.append(b, before), int64(r.At-r.Made))
+		b = binary.AppendVarint(r.append(b, before), int64(r.At-r.Made))
 		before = r.At
 	}
 	b = binary.AppendUvarint(b, uint64(len(s.Sent)))

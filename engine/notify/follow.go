@@ -193,9 +193,7 @@ func (d *decision) used() (used []Channel) {
 	if d.event.Follows != nil {
 		used = append(used, d.event.Follows.Used...)
 	}
-	for _, c := range append(without(d.record.Channels, used), d.inDigest...) {
-		used = append(used, c)
-	}
+	used = append(used, append(without(d.record.Channels, used), d.inDigest...)...)
 	slices.Sort(used)
 	return slices.Compact(used)
 }

@@ -139,8 +139,7 @@ func (l *Limit) counts(s *Sent, key uint32) bool {
 	case l.names != 0 && s.Channels&l.names == 0:
 		return false
 	}
-	// Another set may have listed its keys in another order. Hashes tell keys apart.
-	return key == 0 || contains(s.Keys[:], key)
+	return key == 0 || contains(s.Keys[:], key) // sets differ in the places of keys
 }
 
 // SentOf returns what limits know of a send of an event by some channels.

@@ -200,6 +200,9 @@ func (d *decision) reserves() {
 			free, _, _ := d.channelFree(c, d.wait.until)
 			return free <= d.wait.until
 		})
+		if len(open) == 0 { // the place of one that it replaces is kept even so
+			open = d.allowed
+		}
 		d.sent.Channels = SetOf(open)
 		d.record.Facts.Sent.Channels = d.sent.Channels
 	}
@@ -257,7 +260,7 @@ func (d *decision) inTheWay(kept []Reservation, at engine.Millis) int {
 	if d.holds.capsApply {
 		all := slots{taken: d.state.totals(kept)}
 		for w, window := range Windows {
-			if i := latestIn(&all, d.record.Facts.Caps[w], window, at, kept, func(*Sent) bool { return true }); i >= 0 {
+			if i := latestIn(&all, d.record.Facts.Caps[w], window, at, kept, func(s *Sent) bool { return !s.Follow }); i >= 0 {
 				return i
 			}
 		}
@@ -306,6 +309,7 @@ func (d *decision) placeOf(kept []Reservation, m *Reservation) engine.Millis {
 			bounds = append(bounds, d.state.boundBy(l, &m.Sent, kept))
 		}
 	}
+	snoozed := d.snoozed(m.Type, m.Source)
 	for range maxRounds {
 		before := at
 		for i, window := range Windows {
@@ -321,6 +325,9 @@ func (d *decision) placeOf(kept []Reservation, m *Reservation) engine.Millis {
 		}
 		if !m.Follow {
 			at = all.cooled(m.Type, policy.Cooldown, at)
+		}
+		if policy.Quiet {
+			at = max(at, snoozed)
 		}
 		if policy.Quiet && len(d.prefs.Quiet) > 0 && m.Channels&p.Awake == 0 {
 			at = d.prefs.Quiet.End(d.prefs.Zone, at)

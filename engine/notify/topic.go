@@ -52,6 +52,37 @@ func (p *Policy) TopicOf(n *Notification) *Topic {
 	return nil
 }
 
+// topicOf returns the topic of a send, of which the hash of the source is known.
+func (p *Policy) topicOf(kind EventType, source uint32) *Topic {
+	for i := range p.Topics {
+		t := &p.Topics[i]
+		if len(t.Of.Types) > 0 && !contains(t.Of.Types, kind) {
+			continue
+		}
+		of := len(t.Of.Sources) == 0
+		for _, s := range t.Of.Sources {
+			of = of || SourceHash(s) == source
+		}
+		if of {
+			return t
+		}
+	}
+	return nil
+}
+
+// snoozed returns until when the user wants nothing of the topic of another send; 0: at once.
+func (d *decision) snoozed(kind EventType, source uint32) engine.Millis {
+	t := d.set.Policy.topicOf(kind, source)
+	switch {
+	case kind == Security || t != nil && t.Locked:
+		return 0
+	case t != nil:
+		return max(d.prefs.SnoozedUntil, d.prefs.Topics[t.Name].SnoozedUntil)
+	default:
+		return d.prefs.SnoozedUntil
+	}
+}
+
 // topicPreferenceJSON is the JSON form of a preference.
 type topicPreferenceJSON struct {
 	Channels     map[Channel]Choice `json:"channels,omitempty"`

@@ -137,7 +137,8 @@ func TestChoicesOfATopic(t *testing.T) {
 			"muted before paused", choices(0, 0),
 			func(s *scene) {
 				s.user.Preferences.Paused, s.user.Preferences.Muted = true, []notify.EventType{notify.Promo}
-			}, want{outcome: notify.Never, reasons: reasons(notify.ReasonMuted)},
+			},
+			want{outcome: notify.Never, reasons: reasons(notify.ReasonMuted)},
 		},
 		{
 			"muted until later", choices(0, 0), func(s *scene) { s.user.Preferences.MutedUntil = s.noon + 1 },

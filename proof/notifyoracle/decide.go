@@ -307,7 +307,7 @@ func (t *turn) collect() (*waiter, []blocker) {
 		t.waits = append(t.waits, t.rule.Action.Reason)
 	}
 	t.waits = append(t.waits, t.heldStages()...)
-	if t.wholeDigest() && !(t.rule.says(notify.Now) && len(t.waits) == 0) {
+	if t.wholeDigest() && (!t.rule.says(notify.Now) || len(t.waits) > 0) {
 		t.waits = []string{notify.ReasonTopicDigest} // nothing else counts
 	}
 	t.seeLimits(w)

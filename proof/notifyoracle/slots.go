@@ -227,11 +227,8 @@ func (t *turn) nextPlace(sent *Send, kept []Slot, m Slot) engine.Millis {
 		if !m.Follow {
 			at = t.pauseFrom(kept, m.Type, at)
 		}
-		switch {
-		case len(m.Channels) > 0:
+		if len(m.Channels) > 0 {
 			at, _, _ = t.anyFree(w, at)
-		case w.quiet: // the place that it took is in quiet hours
-			at = t.zone.quietEnd(t.prefs.Quiet, at)
 		}
 		if at == began {
 			break

@@ -33,7 +33,9 @@ func (t *turn) takePlace(w *waiter) {
 	d.Outcome, d.Reasons = notify.Later, []string{notify.ReasonReplaces}
 	d.DeferUntil, d.DigestKey, d.Slot, d.Reserved = place.DueAt, place.DigestKey, place.Slot, place.Reserved
 	if d.Reserved && (t.event.ExpiresAt == 0 || place.DueAt < t.event.ExpiresAt) {
-		d.Send.Channels = t.freeAt(w, place.DueAt)
+		if d.Send.Channels = t.freeAt(w, place.DueAt); len(d.Send.Channels) == 0 {
+			d.Send.Channels = w.channels
+		}
 		t.takePlaces(place.DueAt)
 	}
 }

@@ -25,11 +25,11 @@ func followUp(t failer, e *notify.Notification, at engine.Millis, digest string)
 }
 
 // followed commits a NOW with a follow-up a minute later.
-func followed(t failer, s Store, user string, version int64) (root notify.Decided, due notify.Due) {
+func followed(t failer, s Store, user string) (root notify.Decided, due notify.Due) {
 	t.Helper()
-	root = Decide(Event(user, notify.Update, start), version+1, 0, notify.Now, start)
+	root = Decide(Event(user, notify.Update, start), 1, 0, notify.Now, start)
 	due = followUp(t, root.Event, start+minute, "")
-	c := change(user, version, root)
+	c := change(user, 0, root)
 	c.FollowUps = []notify.Due{due}
 	must(t, commit(s, c))
 	return root, due
@@ -38,7 +38,7 @@ func followed(t failer, s Store, user string, version int64) (root notify.Decide
 // A follow-up is a deferral without a key. It outlives the mark of its root, ends with its own
 // NOW's mark, and is not made again by a change that comes again.
 func testFollowUps(t *testing.T, s Store) {
-	root, due := followed(t, s, "a", 0)
+	root, due := followed(t, s, "a")
 	must(t, commit(s, notify.Change{User: "a", Version: 1}, root.Event.ID))
 	if got := standing(t, s, "a", due.Event.ID); got.Known[0].Outcome != 0 || len(got.Deferred) != 1 {
 		t.Fatalf("%+v", got)
@@ -71,7 +71,7 @@ func testFollowUps(t *testing.T, s Store) {
 
 // A follow-up is ended before its first decision, by a record of turn 0.
 func testFollowUpThatIsCancelled(t *testing.T, s Store) {
-	_, due := followed(t, s, "a", 0)
+	_, due := followed(t, s, "a")
 	end := Decide(due.Event, 2, 0, notify.Never, start+1)
 	end.Record.Reasons, end.Record.Facts.Step = []string{notify.ReasonCancelled}, 1
 	must(t, commit(s, change("a", 1, end)))
@@ -82,8 +82,8 @@ func testFollowUpThatIsCancelled(t *testing.T, s Store) {
 
 // An erasure takes follow-ups of which there is no decision yet.
 func testForgetFollowUps(t *testing.T, s Store) {
-	_, due := followed(t, s, "a", 0)
-	_, other := followed(t, s, "b", 0)
+	_, due := followed(t, s, "a")
+	_, other := followed(t, s, "b")
 	must(t, s.Forget(ctx, "a", start+1))
 	if left := claim(t, s, start+minute); len(left) != 1 || left[0].Event.ID != other.Event.ID || left[0].Event.ID == due.Event.ID {
 		t.Errorf("%+v", left)

@@ -57,9 +57,10 @@ func testPreferences(t *testing.T, s Store) {
 	}
 }
 
-func stored(t *testing.T, s Store, user string) ledger.Preferences {
+// stored returns the preferences of the user a.
+func stored(t *testing.T, s Store) ledger.Preferences {
 	t.Helper()
-	p, err := s.Preferences(ctx, user)
+	p, err := s.Preferences(ctx, "a")
 	must(t, err)
 	return p
 }
@@ -68,13 +69,13 @@ func stored(t *testing.T, s Store, user string) ledger.Preferences {
 // the preferences, and the user's version.
 func testPreferencesOfAVersion(t *testing.T, s Store) {
 	own := preferences()
-	equal(t, "none", stored(t, s, "a"), ledger.Preferences{})
+	equal(t, "none", stored(t, s), ledger.Preferences{})
 	update := func(ifVersion, want int64, own notify.Preferences) {
 		t.Helper()
 		version, err := s.UpdatePreferences(ctx, "a", ifVersion, own)
 		must(t, err)
 		equal(t, "version", version, want)
-		equal(t, "preferences", stored(t, s, "a"), ledger.Preferences{Own: own, Version: want})
+		equal(t, "preferences", stored(t, s), ledger.Preferences{Own: own, Version: want})
 	}
 	refused := func(ifVersion, present int64) {
 		t.Helper()
@@ -98,9 +99,9 @@ func testPreferencesOfAVersion(t *testing.T, s Store) {
 	must(t, s.SetPreferences(ctx, "a", own))
 	refused(3, 4)
 	decide(t, s, "a", 4, notify.Now, start) // which is no change of them
-	equal(t, "after a decision", stored(t, s, "a"), ledger.Preferences{Own: own, Version: 4})
+	equal(t, "after a decision", stored(t, s), ledger.Preferences{Own: own, Version: 4})
 	must(t, s.Forget(ctx, "a", start))
-	equal(t, "of an erased user", stored(t, s, "a"), ledger.Preferences{Erased: true})
+	equal(t, "of an erased user", stored(t, s), ledger.Preferences{Erased: true})
 	for _, ifVersion := range []int64{0, 4, ledger.AnyVersion} {
 		if _, err := s.UpdatePreferences(ctx, "a", ifVersion, own); engine.ReasonOf(err) != ledger.ReasonUserErased {
 			t.Errorf("preferences of an erased user: %v", err)
@@ -134,7 +135,7 @@ func testPreferencesInParallel(t *testing.T, s Store) {
 		})
 	}
 	group.Wait()
-	equal(t, "preferences", stored(t, s, "a"), ledger.Preferences{Own: notify.Preferences{Caps: notify.Caps{writers * each}}, Version: writers * each})
+	equal(t, "preferences", stored(t, s), ledger.Preferences{Own: notify.Preferences{Caps: notify.Caps{writers * each}}, Version: writers * each})
 }
 
 func testForget(t *testing.T, s Store) {

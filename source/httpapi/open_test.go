@@ -88,7 +88,7 @@ func TestRatesOfOpenPaths(t *testing.T) {
 		}
 	}
 	for range 2 {
-		r := httptest.NewRequest("GET", "/other", nil)
+		r := httptest.NewRequest(http.MethodGet, "/other", nil)
 		r.Header.Set("Authorization", "Bearer token-of-a-test-01")
 		w := httptest.NewRecorder()
 		if s.ServeHTTP(w, r); w.Code != 200 {

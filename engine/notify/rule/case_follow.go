@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"fmt"
 	"strings"
 
 	"keyfold/engine"
@@ -34,7 +33,7 @@ func (r *reader) followCases(n *node) *[]followCase {
 // not compared stands in neither.
 func followTexts(found []notify.FollowUp, expected []followCase) (string, string) {
 	text := func(f followCase) string {
-		line := fmt.Sprint(f.channels)
+		line := strings.Join(namesOf(f.channels), ", ")
 		if f.at != 0 {
 			line += " at " + clock(f.at)
 		}

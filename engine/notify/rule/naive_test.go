@@ -100,7 +100,7 @@ func naiveText(id, operator string, found, value any) bool {
 	case operator == "prefix":
 		return len(text) >= len(value.(string)) && text[:len(value.(string))] == value
 	case operator == "contains":
-		return strings.Index(text, value.(string)) >= 0
+		return strings.Contains(text, value.(string))
 	}
 	rule := uuid.MustParse(id)
 	share, _ := new(big.Rat).SetString(string(value.(json.Number)))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -74,7 +75,7 @@ func (c *Case) differences(record *notify.Record, rules []Rule) (text string) {
 		compare("defer_until", clock(record.DeferUntil), clock(c.until))
 	}
 	if c.channels != nil {
-		compare("channels", fmt.Sprint(record.Channels), fmt.Sprint(c.channels))
+		compare("channels", strings.Join(namesOf(record.Channels), ", "), strings.Join(namesOf(c.channels), ", "))
 	}
 	if c.follows != nil {
 		found, expected := followTexts(record.Facts.FollowUps, *c.follows)

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -202,7 +203,7 @@ func newWorld(t testing.TB, tokens ...string) *world {
 	}
 	w.api = New(Ports{
 		Pages:  pages,
-		Ledger: w.ledger, Publisher: w.broker, Reports: w.ledger, Erases: true, Sets: ruleset.Fixed{Set: set}, Stop: ctx, Log: log,
+		Ledger: w.ledger, Publisher: w.broker, Reports: w.ledger, Erases: true, Sets: ruleset.Fixed{Set: set}, Canceller: canceller{w}, Stop: ctx, Log: log,
 		Ready: func(context.Context) error { return w.ledger.fault() },
 	})
 	c := httpapi.DefaultConfig()
@@ -213,6 +214,16 @@ func newWorld(t testing.TB, tokens ...string) *world {
 	}
 	w.http = server
 	return w
+}
+
+// canceller is a process of its own on the ledger, which can be away.
+type canceller struct{ *world }
+
+func (c canceller) Cancel(ctx context.Context, all []notify.Cancellation) []processor.Verdict {
+	if err := c.ledger.fault(); err != nil {
+		return slices.Repeat([]processor.Verdict{{Outcome: processor.Retry, Err: err}}, len(all))
+	}
+	return c.broker.Processor.Cancel(ctx, all)
 }
 
 // call is a request.

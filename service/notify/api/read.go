@@ -86,13 +86,25 @@ type Recorder interface {
 	Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error]
 }
 
-// Turns returns all decisions of an event, oldest first.
+// Turns returns all decisions of an event, oldest first, and behind them those of its
+// follow-ups.
 func Turns(ctx context.Context, records Recorder, event uuid.UUID) (turns []notify.Decided, err error) {
+	var follow []uuid.UUID
 	for d, err := range records.Records(ctx, ledger.Filter{Event: event, Oldest: true}) {
 		if err != nil {
 			return nil, err
 		}
 		turns = append(turns, d)
+		for i := range d.Record.Facts.FollowUps {
+			follow = append(follow, d.Record.Facts.FollowUps[i].EventID)
+		}
+	}
+	for _, id := range follow { // a chain has an end
+		more, err := Turns(ctx, records, id)
+		if err != nil {
+			return nil, err
+		}
+		turns = append(turns, more...)
 	}
 	return turns, nil
 }

@@ -324,7 +324,7 @@ func applyQuiet(v url.Values, own *notify.Preferences, wrong faults) {
 			}
 		}
 		const everyDay = 0xfe
-		if span.Days == everyDay && !(row < len(own.Quiet) && own.Quiet[row].Days == everyDay) {
+		if span.Days == everyDay && (row >= len(own.Quiet) || own.Quiet[row].Days != everyDay) {
 			span.Days = 0
 		}
 		all = append(all, span)

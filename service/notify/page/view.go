@@ -179,8 +179,11 @@ func (e *editor) untilView(v url.Values, wrong faults, field, untilField, legend
 	chosen := v.Get(field)
 	choice := control{ID: idOf(field), Name: field, Label: "How long"}
 	for _, option := range [][2]string{
-		{untilNone, "Off"}, {untilHours, "For 8 hours"}, {untilMorning, "Until tomorrow, " + morning},
-		{untilWeek, "For a week"}, {untilOther, "Until the time below"},
+		{untilNone, "Off"},
+		{untilHours, "For 8 hours"},
+		{untilMorning, "Until tomorrow, " + morning},
+		{untilWeek, "For a week"},
+		{untilOther, "Until the time below"},
 	} {
 		choice.Options = append(choice.Options, control{Value: option[0], Label: option[1], Checked: chosen == option[0]})
 	}

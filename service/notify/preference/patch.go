@@ -35,7 +35,7 @@ func Patch(text []byte) (func(notify.Preferences) (notify.Preferences, error), e
 // merge is MergePatch of RFC 7396. Values that are no objects keep their text.
 func merge(target, patch json.RawMessage) (json.RawMessage, error) {
 	var change map[string]json.RawMessage
-	if json.Unmarshal(patch, &change) != nil || change == nil {
+	if isObject := json.Unmarshal(patch, &change) == nil && change != nil; !isObject {
 		return patch, nil
 	}
 	var merged map[string]json.RawMessage
