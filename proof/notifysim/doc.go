@@ -31,10 +31,11 @@
 //
 // # A schedule
 //
-// Its number says everything ([planOf]): users with zones, quiet hours, caps, topics and
-// pauses of their own, events that replace others, with follow-ups and expiries, duplicates, faults and their times, erasures, changed
-// preferences, a second set. After the last fault the schedule ends when the queues are
-// empty, no deferral waits and no NOW is left to be dispatched. Then
+// Its number says everything ([planOf]): users with zones, quiet hours, caps and choices of
+// topics of their own, events with expiries, duplicates, events that replace others, faults
+// and their times, cancellations, erasures, changed preferences, a second set. Both sets have
+// limits of minutes and chains of channels. After the last fault the schedule ends when no
+// cancellation is left to be answered, the queues are empty, no deferral waits and no NOW is left to be dispatched. Then
 // proof/notifyoracle checks all records, dispatches and states, and decides every
 // record again; each NOW must be in the first dispatch of its id, because senders drop
 // the others; and each delivery must be what its reports come to. While a schedule

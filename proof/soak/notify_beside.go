@@ -39,7 +39,8 @@ func (f *notifyFeed) cancels(e *notify.Notification, first int) func(int) error 
 	return func(try int) error { return postTo(f.posts[(first+try)%len(f.posts)], "/v1/cancellations", "", body) }
 }
 
-// changes has a user choose other channels of a topic, snooze for a moment, or neither.
+// changes has a user choose other channels of a topic, mute all for a moment, or neither. What
+// is snoozed would be spread over ten minutes after it.
 func (f *notifyFeed) changes(user string, first int) func(int) error {
 	var change any
 	switch f.random.IntN(4) {
@@ -48,9 +49,9 @@ func (f *notifyFeed) changes(user string, first int) func(int) error {
 	case 1:
 		change = map[string]any{"topics": map[string]any{"orders": map[string]any{"channels": map[string]string{"push": "digest", "in_app": "digest", "email": "digest"}}}}
 	case 2:
-		change = map[string]any{"snoozed_until": (engine.Now() + 20_000).Time().UTC().Format("2006-01-02T15:04:05.000Z")}
+		change = map[string]any{"muted_until": (engine.Now() + 20_000).Time().UTC().Format("2006-01-02T15:04:05.000Z")}
 	default:
-		change = map[string]any{"topics": nil, "snoozed_until": nil}
+		change = map[string]any{"topics": nil, "muted_until": nil}
 	}
 	body, _ := json.Marshal(change)
 	f.changed.Add(1)
