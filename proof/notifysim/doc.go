@@ -35,10 +35,11 @@
 // topics of their own, events with expiries, duplicates, events that replace others, faults
 // and their times, cancellations, erasures, changed preferences, a second set. Both sets have
 // limits of minutes and chains of channels. After the last fault the schedule ends when no
-// cancellation is left to be answered, the queues are empty, no deferral waits and no NOW is left to be dispatched. Then
-// proof/notifyoracle checks all records, dispatches and states, and decides every
-// record again; each NOW must be in the first dispatch of its id, because senders drop
-// the others; and each delivery must be what its reports come to. While a schedule
+// cancellation is left to be answered, the queues are empty, no deferral waits and no NOW is
+// left to be dispatched. Then proof/notifyoracle checks all records, dispatches and states,
+// and decides every record again; each NOW must be in the first dispatch of its id, because
+// senders drop the others; each delivery must be what its reports come to; and what a
+// cancellation's answer says has ended must not wait and not be sent. While a schedule
 // runs, what is accepted must be in a queue, an acknowledged event must have a decision,
 // a claimed deferral must not be claimed again before its lease ends, and a decision
 // must be made with the preferences that are in force when it is written.
