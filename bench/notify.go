@@ -11,4 +11,5 @@ type notifyCmd struct {
 	Deferrals  deferralsCmd    `cmd:"" help:"Deferrals that come due at one instant, and at a rate beside many that wait."`
 	Histories  historiesCmd    `cmd:"" help:"Decide random histories twice, by the laws and by the oracle, and compare each decision and state."`
 	Habits     habitsCmd       `cmd:"" help:"What counting users' responses gains, on users whose habits are known."`
+	Bursts     burstsCmd       `cmd:"" help:"What becomes of bursts: of one user, and of many users at once."`
 }

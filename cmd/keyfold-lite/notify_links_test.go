@@ -73,7 +73,7 @@ func TestNotifyLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if click.Body.Close(); click.StatusCode != 200 {
+	if click.Body.Close(); click.StatusCode != http.StatusOK {
 		t.Errorf("one click: %d", click.StatusCode)
 	}
 	if d := post().Decisions[0]; d.Outcome != "NEVER" {
@@ -166,7 +166,7 @@ func TestNotifyLinksOfTopics(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := io.ReadAll(answer.Body)
-		if answer.Body.Close(); err != nil || answer.StatusCode != 200 || !strings.Contains(string(text), c.says) {
+		if answer.Body.Close(); err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(text), c.says) {
 			t.Errorf("%s: %d %s", c.field, answer.StatusCode, text)
 		}
 		if m := next("REMINDER"); len(m.Channels) != c.channels {
