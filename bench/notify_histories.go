@@ -19,9 +19,11 @@ type historiesCmd struct {
 	Count   uint64 `default:"100000" help:"How many histories."`
 	First   uint64 `default:"0" help:"The number of the first one: a history follows from its number."`
 	Workers int    `default:"0" help:"How many goroutines; 0: one per core."`
-	New     bool   `help:"Draw limits, topics, follow-ups, cancellation and replacement too."`
+	New     string `enum:"half,all,none" default:"half" help:"How many histories have limits, topics, follow-ups, cancellation, replacement and what users open too: half, all or none."`
 	Trace   bool   `help:"Print each decision, on one goroutine."`
 }
+
+var shares = map[string]history.Share{"half": history.Half, "all": history.All, "none": history.None}
 
 // chunk is how many histories in a row a worker takes: those that share their sets.
 const chunk = 1024
@@ -82,7 +84,7 @@ func (p *proof) work(ctx context.Context, trace io.Writer) {
 		p.fail(err)
 		return
 	}
-	world.Trace, world.Draw.New = trace, p.New
+	world.Trace, world.Draw.New = trace, shares[p.New]
 	for ctx.Err() == nil {
 		from := p.next.Add(chunk) - chunk
 		if from >= p.Count {

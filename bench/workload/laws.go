@@ -81,6 +81,10 @@ type Findings struct {
 	Deferred                 int // records of turns after the first
 	Digested                 int // NOWs of a digest
 	Late                     int // NOWs that expired before their dispatch
+	FollowUps                int // NOWs on other channels
+	Cancelled, Replaced      int
+	Read                     int // follow-ups that ended because of a report
+	Limited                  int // LATERs by a limit
 	Sent, Repeats            int // dispatches, and those received again
 	Violations               []notifyoracle.Violation
 	Deliveries               map[uuid.UUID]notify.Status // by dispatch
@@ -134,6 +138,7 @@ func (f *Findings) add(d *notify.Decided) {
 	if d.Delivery.Error == notify.ErrorExpired {
 		f.Late++
 	}
+	f.addBeside(r)
 	switch {
 	case slices.Contains(r.Reasons, notify.ReasonExpired):
 		f.Expired++
@@ -146,6 +151,21 @@ func (f *Findings) add(d *notify.Decided) {
 	if r.Turn > 0 {
 		f.Deferred++
 	}
+}
+
+// addBeside counts what follows, what was withdrawn and what limits hold.
+func (f *Findings) addBeside(r *notify.Record) {
+	count := func(n *int, is bool) {
+		if is {
+			*n++
+		}
+	}
+	has := func(reason string) bool { return slices.Contains(r.Reasons, reason) }
+	count(&f.FollowUps, r.Facts.Root != uuid.Nil && r.Outcome == notify.Now)
+	count(&f.Cancelled, has(notify.ReasonCancelled))
+	count(&f.Replaced, has(notify.ReasonReplaced))
+	count(&f.Read, has(notify.ReasonRead) || has(notify.ReasonDelivered))
+	count(&f.Limited, r.Outcome == notify.Later && has(notify.ReasonLimit))
 }
 
 func (f *Findings) countSent(sent []notifyoracle.Sent) {
@@ -238,13 +258,15 @@ func (f *Findings) Of(laws ...string) (n int) {
 // String tells what was found, in the words of the promise.
 func (f *Findings) String() string {
 	return fmt.Sprintf(`events       %d accepted of %d users: %d decisions (NOW %d, LATER %d, NEVER %d), %d after a deferral, %d in digests, %d EXPIRED
+beside       %d follow-ups sent, %d ended by a report, %d cancelled, %d replaced, %d held by a limit
 dispatches   %d ids, %d received again; %d NOWs expired before their hand-over
 promises     %d events without a decision, %d with two for one turn or without an end, %d NOWs not under one id
              %d states that differ from the fold of the records, %d differences to the oracle, %d other violations`,
 		f.Events, f.Users, f.Decisions, f.Outcomes[notify.Now], f.Outcomes[notify.Later], f.Outcomes[notify.Never], f.Deferred, f.Digested, f.Expired,
-		f.Sent, f.Repeats, f.Late,
+		f.FollowUps, f.Read, f.Cancelled, f.Replaced, f.Limited, f.Sent, f.Repeats, f.Late,
 		f.Undecided, f.Of(notifyoracle.LawTurns, notifyoracle.LawEnds, notifyoracle.LawOneNow), f.Of(notifyoracle.LawDispatch, LawHandOver),
-		f.Of(notifyoracle.LawState), f.Of(notifyoracle.LawOracle), f.Of(notifyoracle.LawKnown, notifyoracle.LawCaps, notifyoracle.LawQuiet, notifyoracle.LawExpiry))
+		f.Of(notifyoracle.LawState), f.Of(notifyoracle.LawOracle), f.Of(notifyoracle.LawKnown, notifyoracle.LawCaps, notifyoracle.LawLimits,
+			notifyoracle.LawQuiet, notifyoracle.LawExpiry, notifyoracle.LawChannels, notifyoracle.LawWithdraw, notifyoracle.LawDigest, notifyoracle.LawShown))
 }
 
 // Err returns the violations, nil where there are none.

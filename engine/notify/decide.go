@@ -337,7 +337,7 @@ func (d *decision) ruled() bool {
 		return d.digested()
 	}
 	d.hold()
-	if d.own != nil && (d.says(Later) || d.holds.any()) && !d.keepsSlot() {
+	if d.own != nil && (d.ruleWaits() || d.holds.any()) && !d.keepsSlot() {
 		d.own = nil
 		d.measure()
 		d.hold()
@@ -357,13 +357,17 @@ func (d *decision) ruled() bool {
 	case d.onlyDigest && d.turn.Number < MaxTurn:
 		d.digests([]string{ReasonTopicDigest})
 		d.wait.digestKey = d.topic.Name
-	case d.says(Later) && d.action.Strategy == LikelyHour && d.likelyHour() <= d.now:
-		// It does not wait.
-	case d.says(Later):
+	case d.ruleWaits():
 		d.record.Facts.Strategy = d.action.Strategy
 		d.collect(true, d.action.Reason)
 	}
 	return false
+}
+
+// ruleWaits reports whether a rule's LATER holds the event: one that waits for the likely hour
+// may have none to wait for.
+func (d *decision) ruleWaits() bool {
+	return d.says(Later) && (d.action.Strategy != LikelyHour || d.likelyHour() > d.now)
 }
 
 // capped, cools and rests are the stages of caps and limits, cooldown, and quiet hours.

@@ -71,7 +71,14 @@ func SourceHash(source string) uint32 { return uint32(xxhash.Sum64String(source)
 
 // Prepare computes what limits are compared by. The reader of a policy calls it.
 func (p *Policy) Prepare() {
+	// In order, so that slots that another set with these keys has left are told apart alike.
 	var keys []string
+	for i := range p.Limits {
+		if key := strings.Join(p.Limits[i].Key, "\x00"); key != "" && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
 	for i := range p.Limits {
 		l := &p.Limits[i]
 		l.names, l.sources = SetOf(l.Of.Channels), make([]uint32, len(l.Of.Sources))
@@ -82,9 +89,7 @@ func (p *Policy) Prepare() {
 			continue
 		}
 		key := strings.Join(l.Key, "\x00")
-		if l.keyAt = slices.Index(keys, key); l.keyAt < 0 {
-			l.keyAt, keys = len(keys), append(keys, key)
-		}
+		l.keyAt = slices.Index(keys, key)
 		l.keyed = xxhash.Sum64String(key)
 	}
 }

@@ -165,7 +165,7 @@ func (d *decision) look() {
 // time, without a turn. Any others have taken its slot, and the event is decided like one
 // that comes, as it is where a rule defers it.
 func (d *decision) keepsSlot() bool {
-	if d.says(Later) {
+	if d.ruleWaits() {
 		return false
 	}
 	before := d.own.At > d.now

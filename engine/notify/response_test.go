@@ -57,6 +57,21 @@ func TestResponsesAreCountedByAge(t *testing.T) {
 	}
 }
 
+// What a rule's likely hour does not hold keeps its slot: at its time, slots of others do not
+// hold it.
+func TestARuleWithoutAnHourLeavesTheSlot(t *testing.T) {
+	s := newScene()
+	s.set.Rules = always(Action{Outcome: Later, Reason: "WAIT", Strategy: LikelyHour, Within: hour})
+	s.turn.Number = 1
+	slot := func(id int, at engine.Millis) Reservation {
+		return Reservation{EventID: idOf(id), Sent: Sent{At: at, Type: Update, Channels: SetOf([]Channel{Push})}, Made: s.now - minute}
+	}
+	s.state.Reserved = []Reservation{slot(1, s.now), slot(2, s.now+minute)}
+	if r := s.decide(); r.Outcome != Now || r.Facts.Waiting != 0 {
+		t.Errorf("%s %v, %d slots in its way", r.Outcome, r.Reasons, r.Facts.Waiting)
+	}
+}
+
 // The likely hour is the middle of the hours around which users open, and needs some opens.
 func TestLikelyHour(t *testing.T) {
 	r := Responses{At: testNow}

@@ -137,9 +137,11 @@ func (c *checker) addChildren() {
 }
 
 // cancelledUnknown reports whether a record cancels an event before it came: its texts are
-// not those of an event that came later.
+// not those of an event that came later. Of an erased user it says that.
 func cancelledUnknown(r *notify.Record, e *notify.Notification) bool {
-	return r.Turn == 0 && slices.Equal(r.Reasons, []string{notify.ReasonCancelled}) &&
+	cancelled := slices.Equal(r.Reasons, []string{notify.ReasonCancelled}) ||
+		r.Source == "keyfold" && slices.Equal(r.Reasons, []string{notify.ReasonUserErased})
+	return r.Turn == 0 && cancelled &&
 		(e == nil || e.UserID == r.UserID && (e.Type != r.Type || e.Source != r.Source))
 }
 

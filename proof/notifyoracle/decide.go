@@ -212,9 +212,9 @@ type blocker struct {
 // blockers are what applies to the event beside its channels, in the order of the stages 6
 // to 8, whether it holds the event now or not.
 func (t *turn) blockers(w *waiter) (all []blocker) {
-	if t.rule.says(notify.Later) && t.rule.Action.Strategy != "digest_window" {
+	if t.ruleWaits() && t.rule.Action.Strategy != "digest_window" {
 		until := t.ruleUntil()
-		spread := t.rule.Action.Strategy == "next_morning" || t.rule.Action.Strategy == "next_quiet_end"
+		spread := slices.Contains([]string{"next_morning", "next_quiet_end", "likely_hour"}, t.rule.Action.Strategy)
 		all = append(all, blocker{t.rule.Action.Reason, spread, false, func(at engine.Millis) engine.Millis { return max(at, until) }})
 	}
 	if t.event.Follows != nil {
@@ -248,12 +248,36 @@ func (t *turn) ruleUntil() engine.Millis {
 		return t.now + 15*minute
 	case "next_hour":
 		return t.zone.nextPass(t.now, fullHours...)
+	case "likely_hour":
+		return t.likelyHour()
 	case "next_quiet_end":
 		if len(t.prefs.Quiet) > 0 {
 			return t.zone.nextQuietEnd(t.prefs.Quiet, t.now)
 		}
 	}
 	return t.zone.nextPass(t.now, t.set.Morning)
+}
+
+// ruleWaits reports whether a rule's LATER holds the event: one that waits for a likely hour
+// holds nothing where it has none to wait for.
+func (t *turn) ruleWaits() bool {
+	return t.rule.says(notify.Later) && (t.rule.Action.Strategy != "likely_hour" || t.likelyHour() > t.now)
+}
+
+// likelyHour is the start of the hour of UTC at which the user is likely to open, if that is
+// known, comes within the rule's bound and is not this hour; else now.
+func (t *turn) likelyHour() engine.Millis {
+	const hour = 60 * minute
+	h := t.asked.Score.Habit
+	if h == (notify.Habit{}) {
+		return t.now
+	}
+	for at := (t.now/hour + 1) * hour; at <= t.now+milliseconds(t.rule.Action.Within) && at/hour < t.now/hour+24; at += hour {
+		if at.Time().UTC().Hour() == h.Hour {
+			return at
+		}
+	}
+	return t.now
 }
 
 // stages are the reasons of stages 7 to 9 in their order; the rule's comes before them.
@@ -279,7 +303,7 @@ func (t *turn) collect() (*waiter, []blocker) {
 			d.Until[b.reason] = max(d.Until[b.reason], free)
 		}
 	}
-	if t.rule.says(notify.Later) { // until another time, so that it always holds
+	if t.ruleWaits() { // until another time, so that it always holds
 		t.waits = append(t.waits, t.rule.Action.Reason)
 	}
 	t.waits = append(t.waits, t.heldStages()...)
@@ -313,7 +337,7 @@ func (t *turn) wholeDigest() bool {
 
 // forDigest reports whether what holds the event makes it wait for a digest.
 func (t *turn) forDigest() bool {
-	if t.rule.says(notify.Later) {
+	if t.ruleWaits() {
 		return t.rule.Action.Strategy == "digest_window"
 	}
 	return t.policy.CappedToDigest && slices.ContainsFunc(stages[:5], t.held)
@@ -337,7 +361,7 @@ func (t *turn) decide() {
 		if t.moves(own, w, blockers) {
 			return
 		}
-		if t.rule.says(notify.Later) || len(t.heldStages()) > 0 {
+		if t.ruleWaits() || len(t.heldStages()) > 0 {
 			t.seeOthers()
 			w, blockers = t.collect()
 		}
@@ -424,7 +448,7 @@ func (t *turn) decideByScore(w *waiter) {
 		fullest = max(fullest, float64(count)/float64(d.Caps[i]))
 	}
 	add(p.Weights.Calm, 1-min(1, fullest))
-	d.Scored, d.Score = true, sum/weights
+	d.Scored, d.Score = true, max(0, min(1, sum/weights+t.response()))
 	switch {
 	case d.Score >= p.Now:
 		t.sendOn(t.freeAt(w, t.now), notify.ReasonScoreHigh)
@@ -435,4 +459,15 @@ func (t *turn) decideByScore(w *waiter) {
 	default:
 		d.Outcome, d.Reasons = notify.Later, []string{notify.ReasonScoreDigest}
 	}
+}
+
+// response is what the score gains or loses by how the user responds to the type.
+func (t *turn) response() float64 {
+	const usualWeighs = 10
+	h, usual := t.asked.Score.Habit, t.policy.OpenRate
+	rate := (h.Opened + usual*usualWeighs) / (h.Delivered + usualWeighs)
+	if h == (notify.Habit{}) || rate+usual == 0 {
+		return 0
+	}
+	return t.set.Policy.Score.Response * (rate - usual) / (rate + usual)
 }

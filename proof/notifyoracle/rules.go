@@ -25,6 +25,7 @@ type Rule struct {
 	Action     struct {
 		Outcome  string   `json:"outcome"`
 		Strategy string   `json:"defer_strategy"`
+		Within   string   `json:"within"` // of likely_hour
 		Channels []string `json:"channel_override"`
 		Reason   string   `json:"reason_code"`
 		Bypass   []string `json:"bypass"` // nil: everything

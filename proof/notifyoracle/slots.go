@@ -241,7 +241,7 @@ func (t *turn) nextPlace(sent *Send, kept []Slot, m Slot) engine.Millis {
 // used: before its slot it waits for it, or for an instant that is free before; where only
 // late sends hold it, it waits less than the shortest window.
 func (t *turn) moves(own *Slot, w *waiter, blockers []blocker) bool {
-	if t.rule.says(notify.Later) || len(t.heldStages()) == 0 {
+	if t.ruleWaits() || len(t.heldStages()) == 0 {
 		return false
 	}
 	at, settled, _ := t.freeFrom(w, blockers)

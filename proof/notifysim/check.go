@@ -43,8 +43,14 @@ func (s *simulation) check() error {
 	gone := func(user string) bool { _, gone := s.erased[user]; return gone }
 	run.Events = slices.DeleteFunc(run.Events, func(e *notify.Notification) bool { return gone(e.UserID) })
 	run.Records = slices.DeleteFunc(slices.Clone(run.Records), func(r notify.Record) bool { return gone(r.UserID) })
+	left := map[uuid.UUID]bool{}
+	for _, e := range run.Events {
+		for _, id := range withFollowUps(e.ID) {
+			left[id] = true
+		}
+	}
 	run.Sent = slices.DeleteFunc(slices.Clone(run.Sent), func(sent notifyoracle.Sent) bool {
-		return !slices.ContainsFunc(run.Events, func(e *notify.Notification) bool { return slices.Contains(sent.Events, e.ID) })
+		return !slices.ContainsFunc(sent.Events, func(id uuid.UUID) bool { return left[id] })
 	})
 	run.States = s.states()
 	for _, v := range notifyoracle.Check(&run) {
@@ -52,6 +58,7 @@ func (s *simulation) check() error {
 	}
 	s.checkFirst(&run)
 	s.checkReports(run.Records)
+	s.checkReported(run.Records)
 	for user, at := range s.erased {
 		s.checkErased(user, at)
 	}
@@ -102,8 +109,8 @@ func (s *simulation) states() map[string]*notify.State {
 func sameState(a, b *notify.State) bool {
 	x, y := *a, *b
 	same := slices.Equal(x.Sends, y.Sends) && slices.EqualFunc(x.Marks, y.Marks, func(a, b notify.Mark) bool { return reflect.DeepEqual(a, b) })
-	same = same && slices.Equal(x.Reserved, y.Reserved)
-	x.Sends, y.Sends, x.Marks, y.Marks, x.Reserved, y.Reserved = nil, nil, nil, nil, nil, nil
+	same = same && slices.Equal(x.Reserved, y.Reserved) && slices.Equal(x.Sent, y.Sent)
+	x.Sends, y.Sends, x.Marks, y.Marks, x.Reserved, y.Reserved, x.Sent, y.Sent = nil, nil, nil, nil, nil, nil, nil, nil
 	return same && reflect.DeepEqual(x, y)
 }
 
@@ -113,12 +120,43 @@ func (s *simulation) checkFirst(run *notifyoracle.Run) {
 	first := s.senders.first()
 	expires := map[uuid.UUID]bool{}
 	for _, e := range run.Events {
-		expires[e.ID] = e.ExpiresAt != 0 && e.ExpiresAt <= run.End
+		for _, id := range withFollowUps(e.ID) {
+			expires[id] = e.ExpiresAt != 0 && e.ExpiresAt <= run.End
+		}
 	}
 	for i := range run.Records {
 		r := &run.Records[i]
 		if r.Outcome == notify.Now && r.DigestID != uuid.Nil && !expires[r.EventID] && !slices.Contains(first[r.DigestID], r.EventID) {
 			s.fault("user %s: event %v of digest %v is not in its first dispatch", r.UserID, r.EventID, r.DigestID)
+		}
+	}
+}
+
+// withFollowUps returns an event's id, and those that its follow-ups can have.
+func withFollowUps(id uuid.UUID) []uuid.UUID { return append(notify.FollowIDs(id), id) }
+
+// checkReported checks that no follow-up was told of what no sender has reported, and that
+// none ended by a report that there was not.
+func (s *simulation) checkReported(records []notify.Record) {
+	said := map[uuid.UUID]notify.Reported{}
+	for i := range records {
+		if r := &records[i]; r.Outcome == notify.Now {
+			if said[r.EventID] = s.senders.said[r.EventID]; r.DigestID != uuid.Nil {
+				said[r.EventID] = s.senders.said[r.DigestID]
+			}
+		}
+	}
+	for i := range records {
+		r := &records[i]
+		if r.Facts.Root == uuid.Nil {
+			continue
+		}
+		var all notify.Reported
+		for _, id := range notifyoracle.StepsBefore(&notify.Follows{Root: r.Facts.Root, Step: r.Facts.Step}) {
+			all |= said[id]
+		}
+		if r.Facts.Reported&^all != 0 {
+			s.fault("user %s: step %d of %v was told %b, reported was %b", r.UserID, r.Facts.Step, r.Facts.Root, r.Facts.Reported, all)
 		}
 	}
 }
@@ -179,7 +217,8 @@ func (s *simulation) checkErased(user string, at time.Time) {
 	const onItsWay = 2 * time.Minute
 	for i, sent := range s.senders.sent {
 		for _, e := range s.plan.events {
-			if e.UserID == user && slices.Contains(sent.Events, e.ID) && s.senders.times[i] > at.Sub(s.Began)+onItsWay {
+			is := func(id uuid.UUID) bool { return slices.Contains(sent.Events, id) }
+			if e.UserID == user && slices.ContainsFunc(withFollowUps(e.ID), is) && s.senders.times[i] > at.Sub(s.Began)+onItsWay {
 				s.fault("erased user %s: event %v is dispatched %v after the erasure", user, e.ID, s.senders.times[i]-at.Sub(s.Began))
 			}
 		}
@@ -189,6 +228,7 @@ func (s *simulation) checkErased(user string, at time.Time) {
 // counts is what a schedule met.
 type counts struct {
 	Conflicts, Unknowns, Again, Expired, Postponed, Digests, Later, Repeated, Killed, Erased int64
+	FollowUps, Cancelled, Replaced, ReadEnds, Limits, TopicDigests, Snoozed                  int64
 }
 
 func (c *counts) add(o counts) {
@@ -207,6 +247,21 @@ func (c counts) missed() (names []string) {
 		}
 	}
 	return names
+}
+
+// met counts what a record has of follow-ups, cancellations, limits and wishes.
+func (c *counts) met(r *notify.Record) {
+	if r.Facts.Root != uuid.Nil && r.Outcome == notify.Now {
+		c.FollowUps++
+	}
+	for reason, n := range map[string]*int64{
+		notify.ReasonCancelled: &c.Cancelled, notify.ReasonRead: &c.ReadEnds, notify.ReasonDelivered: &c.ReadEnds,
+		notify.ReasonLimit: &c.Limits, notify.ReasonTopicDigest: &c.TopicDigests, notify.ReasonSnoozed: &c.Snoozed,
+	} {
+		if slices.Contains(r.Reasons, reason) {
+			*n++
+		}
+	}
 }
 
 // counts returns what the schedule met.
@@ -233,9 +288,13 @@ func (s *simulation) counts() (c counts) {
 		if r.Outcome == notify.Later {
 			c.Later++
 		}
-		if r.DuplicateOf != uuid.Nil {
+		switch {
+		case slices.Contains(r.Reasons, notify.ReasonReplaced):
+			c.Replaced++
+		case r.DuplicateOf != uuid.Nil:
 			c.Repeated++
 		}
+		c.met(r)
 	}
 	c.Erased = int64(len(s.erased))
 	return c

@@ -19,9 +19,11 @@
 //     acknowledgement may be lost; retries and parked events wait; dead letters. Its
 //     confirms to the API may be lost.
 //   - clients: post an event until it is accepted and the answer arrives, and a tenth of
-//     the events twice.
+//     the events twice. Some cancel what they posted, before it came or while it waits, by
+//     its id or its dedupe_key, through the API, which any life carries out, until it is
+//     answered.
 //   - senders: take dispatches, refuse some, lose the confirms of others, and report
-//     deliveries and failures, late, twice and in any order.
+//     deliveries, failures and what users opened, late, twice and in any order.
 //   - clocks: each notifier's is up to 2 s beside the others'.
 //
 // A notifier is killed between any two of its calls: nothing that it still does shows,
@@ -29,13 +31,15 @@
 //
 // # A schedule
 //
-// Its number says everything ([planOf]): users with zones, quiet hours and caps of their
-// own, events with expiries, duplicates, faults and their times, erasures, changed
-// preferences, a second set. After the last fault the schedule ends when the queues are
-// empty, no deferral waits and no NOW is left to be dispatched. Then
-// proof/notifyoracle checks all records, dispatches and states, and decides every
-// record again; each NOW must be in the first dispatch of its id, because senders drop
-// the others; and each delivery must be what its reports come to. While a schedule
+// Its number says everything ([planOf]): users with zones, quiet hours, caps and choices of
+// topics of their own, events with expiries, duplicates, events that replace others, faults
+// and their times, cancellations, erasures, changed preferences, a second set. Both sets have
+// limits of minutes and chains of channels. After the last fault the schedule ends when no
+// cancellation is left to be answered, the queues are empty, no deferral waits and no NOW is
+// left to be dispatched. Then proof/notifyoracle checks all records, dispatches and states,
+// and decides every record again; each NOW must be in the first dispatch of its id, because
+// senders drop the others; each delivery must be what its reports come to; and what a
+// cancellation's answer says has ended must not wait and not be sent. While a schedule
 // runs, what is accepted must be in a queue, an acknowledged event must have a decision,
 // a claimed deferral must not be claimed again before its lease ends, and a decision
 // must be made with the preferences that are in force when it is written.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/quiet"
@@ -35,8 +37,44 @@ func (p *plan) drawPreferences(d *schedule.RNG) (own notify.Preferences) {
 	if d.Chance(500) {
 		own.Caps = notify.Caps{1 + d.N(3), 4 + d.N(6), 0}
 	}
+	p.drawWishes(d, &own)
 	return own
 }
+
+// drawWishes draws what a user wishes of topics, and until when.
+func (p *plan) drawWishes(d *schedule.RNG, own *notify.Preferences) {
+	soon := func(thousandths int) engine.Millis {
+		if !d.Chance(thousandths) {
+			return 0
+		}
+		return p.began + engine.Millis(d.N(int(20*minute)))
+	}
+	own.MutedUntil, own.SnoozedUntil, own.Paused = soon(60), soon(150), d.Chance(30)
+	if d.Chance(100) {
+		own.Digests = halfHours
+	}
+	for _, t := range topics {
+		choice := notify.TopicPreference{MutedUntil: soon(60), SnoozedUntil: soon(100)}
+		for _, c := range notify.Channels {
+			if d.Chance(300) {
+				choice.Channels[c] = []notify.Choice{notify.ChoiceOff, notify.ChoiceDigest, notify.ChoiceDigest, notify.ChoiceOn}[d.N(4)]
+			}
+		}
+		if choice != (notify.TopicPreference{}) {
+			if own.Topics == nil {
+				own.Topics = map[string]notify.TopicPreference{}
+			}
+			own.Topics[t.Name] = choice
+		}
+	}
+}
+
+var halfHours = func() (all []quiet.Clock) {
+	for at := quiet.Clock(0); at < 24*60; at += 30 {
+		all = append(all, at)
+	}
+	return all
+}()
 
 // texts are titles with their messages: equal ones, rewordings, ones that differ in a
 // number.
@@ -77,7 +115,7 @@ func (p *plan) drawEvent(d *schedule.RNG, at time.Duration) *notify.Notification
 	body := map[string]any{
 		"event_id": drawUUID(d), "user_id": p.users[min(d.N(len(p.users)), d.N(len(p.users)))].id,
 		"event_type": notify.EventTypes[d.N(len(notify.EventTypes))].String(), "title": text[0],
-		"source": sources[d.N(len(sources))], "channel": [][]string{{"push"}, {"push", "email"}, {"sms", "in_app"}}[d.N(3)],
+		"source": sources[d.N(len(sources))], "channel": [][]string{{"push"}, {"push", "email"}, {"sms", "in_app"}, {"push", "email", "in_app"}, {"in_app"}}[d.N(5)],
 		"timestamp": instantText(timestamp),
 	}
 	if text[1] != "" {
@@ -95,6 +133,14 @@ func (p *plan) drawEvent(d *schedule.RNG, at time.Duration) *notify.Notification
 	if d.Chance(400) {
 		body["expires_at"] = instantText(timestamp + second + engine.Millis(d.N(int([]engine.Millis{20 * second, 4 * minute, 40 * minute}[d.N(3)]))))
 	}
+	switch {
+	case body["dedupe_key"] != nil && d.Chance(300):
+		body["replaces"] = "dedupe_key"
+	case d.Chance(120):
+		if id := p.earlierOf(d, body["user_id"]); id != uuid.Nil {
+			body["replaces"] = id
+		}
+	}
 	bytes, err := json.Marshal(body)
 	if err != nil {
 		panic(err)
@@ -104,6 +150,20 @@ func (p *plan) drawEvent(d *schedule.RNG, at time.Duration) *notify.Notification
 		panic(err)
 	}
 	return e
+}
+
+// earlierOf draws an event of a user that was drawn before, the zero id where there is none.
+func (p *plan) earlierOf(d *schedule.RNG, user any) uuid.UUID {
+	var ids []uuid.UUID
+	for _, e := range p.events {
+		if e.UserID == user {
+			ids = append(ids, e.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return uuid.Nil
+	}
+	return ids[d.N(len(ids))]
 }
 
 func instantText(at engine.Millis) string {

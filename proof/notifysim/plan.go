@@ -27,6 +27,7 @@ type plan struct {
 	users     []user
 	events    []*notify.Notification
 	publishes []publish
+	cancels   []cancellation
 	actions   []action
 	newSet    time.Duration // when the second set comes into force
 
@@ -53,6 +54,27 @@ type publish struct {
 	event int
 }
 
+// cancellation is a request to end what waits: an event, or all with its dedupe_key.
+type cancellation struct {
+	at    time.Duration
+	event int
+	byKey bool
+	named bool // the user is named
+}
+
+// drawCancels draws cancellations: before an event comes, soon after, and while it waits.
+func (p *plan) drawCancels(d *schedule.RNG) {
+	for range d.N(8) {
+		post := p.publishes[d.N(len(p.publishes))]
+		c := cancellation{at: post.at + d.Latency(10*time.Second, 10*time.Minute), event: post.event, named: d.Chance(700)}
+		if d.Chance(150) {
+			c.at = max(0, post.at-d.Between(0, 10*time.Second))
+		}
+		c.byKey = p.events[c.event].DedupeKey != "" && d.Chance(500)
+		p.cancels = append(p.cancels, c)
+	}
+}
+
 const second, minute = engine.Millis(1000), engine.Millis(60_000)
 
 // planOf draws a schedule's plan.
@@ -75,6 +97,7 @@ func planOf(number uint64) *plan {
 	p.drawUsers(&d)
 	p.drawEvents(&d)
 	p.drawActions(&d)
+	p.drawCancels(&d)
 	p.oneSweeps = d.Chance(700)
 	return p
 }

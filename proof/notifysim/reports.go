@@ -16,8 +16,8 @@ import (
 	"keyfold/source/rabbit/consume"
 )
 
-// report sends what the senders say of a dispatch: a failure, a delivery, both in any
-// order, or nothing, some of it twice. s.mu is held.
+// report sends what the senders say of a dispatch: a failure, a delivery or what the user did,
+// both in any order, or nothing, some of it twice. s.mu is held.
 func (s *senders) report(dispatch *notify.Dispatch, at engine.Millis) {
 	d := s.rng("report", keyOf(dispatch.ID))
 	for _, status := range []notify.Status{notify.DeliveryFailed, notify.Delivered} {
@@ -27,11 +27,15 @@ func (s *senders) report(dispatch *notify.Dispatch, at engine.Millis) {
 		r := notify.Report{Event: dispatch.ID, Status: status, At: at - engine.Millis(d.N(1000))}
 		if status == notify.Delivered {
 			r.Channel = dispatch.Records[0].Channels[0]
+			r.Read = []notify.Reported{0, 0, notify.WasOpened, notify.WasClicked, notify.WasDismissed}[d.N(5)]
+			s.said[r.Event] |= notify.WasDelivered | r.Read
 		}
 		known, ok := s.greatest[r.Event]
-		if delivery := (notify.Delivery{Status: r.Status, Channel: r.Channel, At: r.At}); !ok || delivery.Follows(known) {
-			s.greatest[r.Event] = delivery
+		if !ok {
+			known.Status = notify.Pending
 		}
+		known.Take(&r)
+		s.greatest[r.Event] = known
 		for again := 1000; d.Chance(again); again = 100 {
 			s.reporting++
 			time.AfterFunc(d.Latency(2*time.Second, time.Minute), func() { s.deliver(r) })
@@ -51,7 +55,7 @@ func (s *senders) deliver(r notify.Report) {
 		return
 	}
 	body, err := json.Marshal(map[string]any{
-		"event_id": r.Event, "status": r.Status.String(), "at": instantText(r.At), "channel": channelName(r.Channel),
+		"event_id": r.Event, "status": statusName(r), "at": instantText(r.At), "channel": channelName(r.Channel),
 	})
 	if err != nil {
 		panic(err)
@@ -81,6 +85,14 @@ func (s *senders) deliver(r notify.Report) {
 		return
 	}
 	_ = chunk.HandOver(k.ctx) // each report is settled
+}
+
+// statusName is the status as a sender reports it.
+func statusName(r notify.Report) string {
+	if name := map[notify.Reported]string{notify.WasOpened: "OPENED", notify.WasClicked: "CLICKED", notify.WasDismissed: "DISMISSED"}[r.Read]; name != "" {
+		return name
+	}
+	return r.Status.String()
 }
 
 func channelName(c notify.Channel) any {

@@ -21,6 +21,7 @@ type senders struct {
 
 	reporting int                           // reports that are not applied
 	greatest  map[uuid.UUID]notify.Delivery // what the reports come to, by dispatch
+	said      map[uuid.UUID]notify.Reported // all that was reported, by dispatch
 }
 
 // sender is a life's way to the senders.

@@ -54,7 +54,7 @@ func newSimulation(number uint64, bug modelBug, out io.Writer) *simulation {
 		Trace: schedule.NewTrace(out), modelBug: bug, number: number, plan: plan,
 		erased: map[string]time.Time{}, own: map[string]notify.Preferences{}, deaths: map[string]int{},
 	}
-	s.store, s.broker, s.senders = newStore(s), newBroker(s), &senders{simulation: s, greatest: map[uuid.UUID]notify.Delivery{}}
+	s.store, s.broker, s.senders = newStore(s), newBroker(s), &senders{simulation: s, greatest: map[uuid.UUID]notify.Delivery{}, said: map[uuid.UUID]notify.Reported{}}
 	s.front = newFront(s)
 	s.lives = make([]*life, s.plan.notifiers)
 	return s
@@ -98,6 +98,10 @@ func (s *simulation) run() Report {
 	s.front.posting = len(s.plan.publishes)
 	for _, p := range s.plan.publishes {
 		time.AfterFunc(p.at, func() { s.front.post(p.event) })
+	}
+	s.front.cancelling = len(s.plan.cancels)
+	for i, c := range s.plan.cancels {
+		time.AfterFunc(c.at, func() { s.front.cancelOf(i) })
 	}
 	for place := range s.lives {
 		s.start(place)
@@ -212,6 +216,8 @@ func (s *simulation) left() string {
 	switch {
 	case s.front.posting > 0:
 		return fmt.Sprintf("%d posts are not answered", s.front.posting)
+	case s.front.cancelling > 0:
+		return fmt.Sprintf("%d cancellations are not answered", s.front.cancelling)
 	case s.senders.reporting > 0:
 		return fmt.Sprintf("%d reports are not applied", s.senders.reporting)
 	case s.broker.live > 0:

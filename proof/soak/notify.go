@@ -225,6 +225,10 @@ func (s *notifySoak) report() {
 		line("published    %d events: %d by the API, %d by AMQP; %d of them twice or more, %d posts tried again",
 			s.laws.Count(), s.feed.posted.Load(), s.feed.published.Load(), s.feed.repeated.Load(), s.feed.again.Load())
 	}
+	if s.feed != nil {
+		line("beside       %d events that replace, %d cancellations, %d changes of preferences",
+			s.feed.replacing.Load(), s.feed.cancelled.Load(), s.feed.changed.Load())
+	}
 	if s.reports != nil {
 		line("reports      %d of deliveries, half of them by the API", s.reports.confirmed.Load())
 	}

@@ -32,6 +32,7 @@ type notifyFeed struct {
 	recent []*notify.Notification // some that were posted, to be repeated
 
 	posted, published, repeated, again atomic.Int64
+	replacing, cancelled, changed      atomic.Int64
 	failure                            atomic.Pointer[error]
 	given                              atomic.Bool // up: the run has failed
 }
@@ -72,6 +73,13 @@ func (f *notifyFeed) run(ctx context.Context) error {
 				}
 			})
 		}
+		if beside := f.beside(); beside != nil {
+			slots <- struct{}{}
+			posting.Go(func() {
+				defer func() { <-slots }()
+				f.until(beside)
+			})
+		}
 		if err := f.err(); err != nil {
 			return err
 		}
@@ -89,6 +97,9 @@ func (f *notifyFeed) take(n int) ([]*notify.Notification, error) {
 		}
 		e, err := f.traffic.Next(time.Now())
 		if err != nil {
+			return nil, err
+		}
+		if e, err = f.replaces(e); err != nil {
 			return nil, err
 		}
 		f.laws.Accepted(e)
@@ -136,9 +147,13 @@ var errRefused = errors.New("the API refuses the post")
 
 // postTo posts JSON, with a token where there is one.
 func postTo(address, path, token string, body []byte) error {
+	return sendTo(http.MethodPost, address, path, token, body)
+}
+
+func sendTo(method, address, path, token string, body []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+address+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -157,7 +172,7 @@ func postTo(address, path, token string, body []byte) error {
 		return err
 	case response.StatusCode == http.StatusAccepted || response.StatusCode == http.StatusOK:
 		return nil
-	case response.StatusCode == http.StatusTooManyRequests || response.StatusCode >= 500:
+	case response.StatusCode == http.StatusConflict || response.StatusCode == http.StatusPreconditionFailed, response.StatusCode == http.StatusTooManyRequests || response.StatusCode >= 500:
 		return fmt.Errorf("%s: %s", response.Status, text)
 	default:
 		return fmt.Errorf("%w: %s: %s", errRefused, response.Status, text)

@@ -19,8 +19,8 @@ import (
 	"keyfold/source/rabbit"
 )
 
-// notifyReports are what senders say of their deliveries, half of them to the API and
-// half to the broker. Some deliveries fail first; reports come in any order and twice.
+// notifyReports are what senders say of their deliveries, and of what users did, half of them to
+// the API and half to the broker. Some deliveries fail first; reports come in any order and twice.
 type notifyReports struct {
 	publisher *rabbit.Publisher
 	posts     []string // addresses of the APIs
@@ -71,7 +71,9 @@ func (r *notifyReports) of(m message.Message, at time.Time) {
 	at = at.UTC().Truncate(time.Millisecond)
 	failed := report{m.DispatchID, notify.DeliveryFailed.String(), m.Channels[0], at, "mailbox full", r.random.IntN(2) == 0}
 	good := report{ID: m.DispatchID, Status: notify.Delivered.String(), Channel: m.Channels[0], At: at, byAPI: r.random.IntN(2) == 0}
-	all := [][]report{{good}, {good, good}, {failed, good}, {good, failed}, {failed}}[r.random.IntN(5)]
+	read := good
+	read.Status = []string{"OPENED", "CLICKED", "DISMISSED"}[r.random.IntN(3)]
+	all := [][]report{{good}, {good, good}, {failed, good}, {good, failed}, {failed}, {good, read}, {read}, {read, good}}[r.random.IntN(8)]
 	r.reported[m.DispatchID] = notify.Delivered
 	if len(all) == 1 && all[0] == failed {
 		r.reported[m.DispatchID] = notify.DeliveryFailed

@@ -65,7 +65,7 @@ func (h *history) change() {
 		p.Caps = notify.Caps{g.IntN(4), g.IntN(6), g.IntN(10)}
 	}
 	p.Attributes = pick(g, h.attributes)
-	if h.Draw.New {
+	if h.fresh {
 		h.wishFor(&p)
 	}
 	h.prefs, h.user.Preferences = p, p

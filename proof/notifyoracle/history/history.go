@@ -35,6 +35,7 @@ type World struct {
 	attributes []notify.Attributes
 	prints     map[printKey]similar.Print
 	block      uint64 // of the sets
+	fresh      bool   // its histories have what [Draw.New] says
 	sets       []sets
 	buffer     []byte
 }
@@ -127,7 +128,7 @@ func (w *World) drawSets(number uint64) error {
 	if block == w.block {
 		return nil
 	}
-	w.block, w.sets = ^uint64(0), w.sets[:0]
+	w.block, w.sets, w.fresh = ^uint64(0), w.sets[:0], w.Draw.New.has(block)
 	w.rng.seed(block, 1)
 	for i := range 2 {
 		s, err := w.newSet(fmt.Sprintf("%d.%d", block, i))
@@ -191,7 +192,7 @@ func (h *history) play(number uint64) error {
 
 // decideNew decides an event that comes.
 func (h *history) decideNew(d waiting) error {
-	if h.Draw.New && !h.wide {
+	if h.fresh && !h.wide {
 		if h.rng.chance(12) {
 			if err := h.cancel(); err != nil {
 				return err
@@ -251,6 +252,9 @@ func (h *history) decideOne(first waiting) error {
 // decide decides one turn of an event on both sides.
 func (h *history) decide(d waiting) error {
 	score := notify.Score{Known: !h.rng.chance(3), Cosine: h.rng.Float64() - .3}
+	if h.fresh {
+		score.Habit = h.newHabit()
+	}
 	got := notify.Decide(h.set.theirs, &h.prefs, h.state, d.Event, d.Turn, score, h.now)
 	want := h.user.Decide(h.set.ours, d.event, turnOf(d, score), h.now)
 	return h.keep(d, &want, &got)
@@ -342,7 +346,7 @@ func (h *history) fold(d waiting, r *notify.Record) (err error) {
 	}
 	switch r.Outcome {
 	case notify.Now:
-		if h.Draw.New {
+		if h.fresh {
 			h.hear(r.EventID)
 		}
 	case notify.Later:

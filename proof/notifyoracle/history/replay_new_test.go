@@ -1,9 +1,7 @@
 package history
 
 import (
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/google/uuid"
@@ -15,31 +13,6 @@ import (
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/memory"
 )
-
-// TestNewReplays sends new histories through the processor, as many as
-// KEYFOLD_NEW_HISTORIES says: with cancellations, replacements and reports between.
-func TestNewReplays(t *testing.T) {
-	count, err := strconv.Atoi(os.Getenv("KEYFOLD_NEW_HISTORIES"))
-	if err != nil {
-		t.Skip("KEYFOLD_NEW_HISTORIES is not set")
-	}
-	w, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Draw.New = true
-	differ := 0
-	for number := uint64(0); number < uint64(count/20) && differ < 20; number++ {
-		run, _ := w.replay(t, number*setsEvery, cosines{}, nil)
-		all := slices.Concat(notifyoracle.Check(run), notifyoracle.Replay(run))
-		for _, v := range all {
-			t.Errorf("history %d: %v", number*setsEvery, v)
-		}
-		if len(all) > 0 {
-			differ++
-		}
-	}
-}
 
 // outside draws what comes beside the events of one user: cancellations, replacements and
 // reports.
@@ -57,7 +30,7 @@ type outside struct {
 // delivery returns a cancellation now and then, nil otherwise.
 func (o *outside) delivery(settler processor.Settler) *processor.Delivery {
 	g := o.rng
-	if !o.Draw.New || !g.chance(8) {
+	if !o.fresh || !g.chance(8) {
 		return nil
 	}
 	c := &notify.Cancellation{User: o.user}
@@ -76,7 +49,7 @@ func (o *outside) delivery(settler processor.Settler) *processor.Delivery {
 // comes changes an event that comes: it may replace another one, or be cancelled already.
 func (o *outside) comes(e *notify.Notification) {
 	g := o.rng
-	if o.Draw.New {
+	if o.fresh {
 		switch {
 		case len(o.coming) > 0 && g.chance(3):
 			e.ID, o.coming = o.coming[0], o.coming[1:]
@@ -92,7 +65,7 @@ func (o *outside) comes(e *notify.Notification) {
 // report lets senders report what they have of the user's NOWs, after it has looked at what
 // follow-ups were told.
 func (o *outside) report() {
-	if !o.Draw.New {
+	if !o.fresh {
 		return
 	}
 	records := o.records()

@@ -19,16 +19,20 @@ import (
 )
 
 // TestReplaysOfRandomSetsKeepTheLaws sends random events through the processor and a
-// ledger: the records, dispatches and states that it leaves are a run of the oracle.
+// ledger, every second time with cancellations, replacements and reports between: the
+// records, dispatches and states that it leaves are a run of the oracle.
 func TestReplaysOfRandomSetsKeepTheLaws(t *testing.T) {
 	w, err := New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	records := 0
+	records, met := 0, map[string]int{}
 	for number := range uint64(histories / 20) {
 		run, _ := w.replay(t, number*setsEvery, cosines{}, nil)
 		records += len(run.Records)
+		for i := range run.Records {
+			met[run.Records[i].Reasons[0]]++
+		}
 		for _, v := range slices.Concat(notifyoracle.Check(run), notifyoracle.Replay(run)) {
 			t.Errorf("history %d: %v", number*setsEvery, v)
 		}
@@ -39,6 +43,18 @@ func TestReplaysOfRandomSetsKeepTheLaws(t *testing.T) {
 	if records < histories {
 		t.Errorf("%d records", records)
 	}
+	for _, reason := range beside {
+		if histories >= 1000 && met[reason] == 0 {
+			t.Errorf("no record is %s", reason)
+		}
+	}
+}
+
+// beside are the reasons that cancellations, replacements, follow-ups and reports of them
+// leave in records.
+var beside = []string{
+	notify.ReasonCancelled, notify.ReasonReplaced, notify.ReasonReplaces, notify.ReasonRead, notify.ReasonDelivered,
+	notify.ReasonEscalated, notify.ReasonOtherChannel, notify.ReasonTopicDigest,
 }
 
 // replay has 8 users, whose events come in groups of random sizes. changed makes another
@@ -103,22 +119,22 @@ func (w *World) replayUser(t *testing.T, p *processor.Processor, store *memory.L
 		t.Fatal(err)
 	}
 	settler := processor.SettlerFunc(func(v processor.Verdict) {
-		if v.Outcome != processor.Decided && (!w.Draw.New || v.Outcome != processor.Known) {
+		if v.Outcome != processor.Decided && (!w.fresh || v.Outcome != processor.Known) {
 			t.Errorf("user %s: %v %v", user, v.Outcome, v.Err)
 		}
 	})
-	beside := &outside{history: h, t: t, user: user, store: store, reports: map[uuid.UUID]notify.Reported{}}
+	others := &outside{history: h, t: t, user: user, store: store, reports: map[uuid.UUID]notify.Reported{}}
 	var deliveries []processor.Delivery
 	for range 20 {
 		h.now = h.nextTime()
 		e := h.newEvent()
 		e.UserID, e.Timestamp = user, h.now
-		beside.comes(e.Notification)
+		others.comes(e.Notification)
 		if e.ExpiresAt != 0 {
 			e.ExpiresAt = max(e.ExpiresAt, h.now+1)
 		}
 		deliveries = append(deliveries, processor.Delivery{Event: e.Notification, At: h.now, Settler: settler})
-		if d := beside.delivery(settler); d != nil {
+		if d := others.delivery(settler); d != nil {
 			deliveries = append(deliveries, *d)
 		}
 	}
@@ -126,7 +142,7 @@ func (w *World) replayUser(t *testing.T, p *processor.Processor, store *memory.L
 		n := 1 + w.rng.IntN(len(deliveries))
 		p.Apply(t.Context(), []processor.Batch{{User: user, Deliveries: deliveries[:n]}})
 		deliveries = deliveries[n:]
-		beside.report()
+		others.report()
 	}
 }
 

@@ -84,7 +84,7 @@ func (w *World) newPolicy() (p notify.Policy) {
 		Now:     g.Float64(), Taste: g.chance(2), Floor: .05, Ceiling: .45,
 	}
 	p.Score.Later = p.Score.Now * g.Float64()
-	if w.Draw.New {
+	if w.fresh {
 		w.wish(&p)
 	}
 	return p
@@ -101,6 +101,9 @@ func (w *World) newRule(i int) any {
 		}
 	case "LATER":
 		strategy := pick(g, []string{"fixed_delay_15m", "next_hour", "next_morning", "next_quiet_end", "digest_window", "digest_window"})
+		if w.fresh && g.chance(4) {
+			strategy, action["within"] = "likely_hour", pick(g, []string{"1h", "6h", "12h", "24h"})
+		}
 		action["defer_strategy"] = strategy
 		if strategy == "digest_window" && g.chance(2) {
 			action["digest_key"] = pick(g, [][]string{{"event_type"}, {"source"}, {"event_type", "source"}, {"dedupe_key", "metadata.order_id"}, {"metadata.amount", "metadata.vip", "priority_hint"}, {"channel"}, {"metadata.order", "title"}})
@@ -113,7 +116,7 @@ func (w *World) newRule(i int) any {
 		}
 		action["channel_override"] = names
 	}
-	if w.Draw.New && outcome == "NOW" && g.chance(2) {
+	if w.fresh && outcome == "NOW" && g.chance(2) {
 		action["escalate"], action["channel_override"] = w.newChain()
 	}
 	return map[string]any{

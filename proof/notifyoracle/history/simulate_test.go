@@ -61,7 +61,7 @@ func simulated(t *testing.T, store *memory.Ledger, set *notify.Set, from engine.
 }
 
 // TestSimulation decides random histories anew. The set that made them changes nothing,
-// from whatever time on; under other caps each event has the turns that the processor gives
+// from whatever time on, also where follow-ups, replaced and cancelled ones are; under other caps each event has the turns that the processor gives
 // it under them, which are a run of the oracle. One kind of difference is not in the records:
 // that the candidate would not have moved a deferral which the set in force moved without a
 // turn, before anything else of the user differed.
@@ -76,8 +76,9 @@ func TestSimulation(t *testing.T) {
 		t.Fatal(err)
 	}
 	var changed, added int64
+	met := map[string]int{}      // reasons, where follow-ups are
 	unknown := map[string]bool{} // users of whom that is so
-	for number := range uint64(histories / 40) {
+	for number := range uint64(histories / 20) {
 		number *= setsEvery
 		run, store := w.replay(t, number, cosines{}, nil)
 		set := pickSet(w, run)
@@ -86,6 +87,12 @@ func TestSimulation(t *testing.T) {
 			if report.Changed != 0 || report.Added != 0 || report.Read == 0 || report.NotReplayable != 0 {
 				t.Fatalf("history %d from %d, the set in force: %+v", number, from, report)
 			}
+		}
+		if w.fresh { // another set leaves others to report, so that no replay is made under it
+			for i := range run.Records {
+				met[run.Records[i].Reasons[0]]++
+			}
+			continue
 		}
 		// A replay asks for the cosine of an event when it comes, and not again for its later
 		// turns: which of these have one differs.
@@ -122,7 +129,12 @@ func TestSimulation(t *testing.T) {
 	if len(unknown) > histories/400 {
 		t.Errorf("%d users were decided at other times", len(unknown))
 	}
-	if changed < histories/40 || added == 0 {
+	for _, reason := range beside {
+		if histories >= 1000 && met[reason] == 0 {
+			t.Errorf("no record is %s", reason)
+		}
+	}
+	if changed < histories/80 || added == 0 {
 		t.Errorf("%d decisions changed, %d turns added", changed, added)
 	}
 }

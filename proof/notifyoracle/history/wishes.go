@@ -11,10 +11,23 @@ import (
 
 // Draw says what histories are drawn from.
 type Draw struct {
-	// New: limits, channels that are awake, topics, follow-ups, cancellation and replacement
-	// too.
-	New bool
+	// New says which histories have limits, channels that are awake, topics, follow-ups,
+	// cancellation, replacement and what users open too.
+	New Share
 }
+
+// Share is a share of the histories.
+type Share uint8
+
+// The shares. Half are those with every second pair of sets.
+const (
+	Half Share = iota
+	None
+	All
+)
+
+// has reports whether a block of histories belongs to the share.
+func (s Share) has(block uint64) bool { return s == All || s == Half && block%2 == 1 }
 
 // limitKeys are the keys of limits: a policy has two at most.
 var limitKeys = [][]string{{"metadata.order_id"}, {"source", "metadata.amount"}}
@@ -35,10 +48,12 @@ func (w *World) wish(p *notify.Policy) {
 	}
 	for _, kind := range notify.EventTypes {
 		p.Types[kind].OthersLater, p.Types[kind].CappedToDigest = g.chance(2), g.chance(4)
+		p.Types[kind].OpenRate = pick(g, []float64{0, .1, .5, g.Float64()})
 	}
 	if g.chance(2) {
 		p.Digests = map[string]notify.DigestPolicy{"": {Show: g.IntN(4)}, "all": {Show: 1 + g.IntN(3)}, "PROMO": {Show: 2}}
 	}
+	p.Score.Response = pick(g, []float64{0, .2, 1, g.Float64()})
 	p.Prepare()
 }
 
@@ -116,4 +131,16 @@ func (w *World) newChain() (steps []any, own []string) {
 		steps = append(steps, step)
 	}
 	return steps, own
+}
+
+// newHabit draws what is known of how the user responds.
+func (w *World) newHabit() (h notify.Habit) {
+	g := w.rng
+	if g.chance(4) {
+		return h
+	}
+	h.Delivered = 40 * g.Float64()
+	h.Opened = h.Delivered * g.Float64()
+	h.Hour = g.IntN(25) - 1
+	return h
 }
