@@ -72,8 +72,8 @@ func TestCasesSayWhereANowGoes(t *testing.T) {
 	}
 	record.Channels, record.Facts.FollowUps = []notify.Channel{notify.Push}, record.Facts.FollowUps[:1]
 	record.Facts.FollowUps[0].At++
-	const want = "channels: found [push], expected [in_app]; follow_ups: found [push] at 1970-01-01T00:01:00.001Z, " +
-		"expected [push] at 1970-01-01T00:01:00Z, [sms] in the digest offers"
+	const want = "channels: found push, expected in_app; follow_ups: found push at 1970-01-01T00:01:00.001Z, " +
+		"expected push at 1970-01-01T00:01:00Z, sms in the digest offers"
 	if found := c.differences(record, nil); found != want {
 		t.Errorf("found    %s\nexpected %s", found, want)
 	}

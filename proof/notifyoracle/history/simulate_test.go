@@ -169,7 +169,7 @@ func TestSimulationOfWithdrawn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Draw.New = true
+	w.Draw.New = All
 	numbers := []uint64{132, 134, 301, 319}
 	for number := range uint64(histories / 100) {
 		numbers = append(numbers, number)
