@@ -23,8 +23,8 @@ import (
 // habitsCmd measures what counting users' responses gains, on users whose habits are known: of
 // each type a share that the user opens, and an hour of the day at which the user opens more.
 type habitsCmd struct {
-	Users int     `default:"1000" help:"Users."`
-	Days  int     `default:"60" help:"Days; the first half is for learning."`
+	Users int     `default:"300" help:"Users."`
+	Days  int     `default:"40" help:"Days; the first half is for learning."`
 	Seed  uint64  `default:"1" help:"Of users and notifications."`
 	Bound float64 `default:"0.2" help:"The score's response of the set that counts responses."`
 }

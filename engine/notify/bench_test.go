@@ -120,3 +120,39 @@ func BenchmarkStateCodec(b *testing.B) {
 		}
 	}
 }
+
+// A decision by the shipped set, with its limits and topics, of a user who has got 20 in the
+// last day.
+func BenchmarkDecideShipped(b *testing.B) {
+	document, faults := rule.Read(rule.Default())
+	if document == nil {
+		b.Fatal(faults)
+	}
+	berlin, err := quiet.LoadZone("Europe/Berlin")
+	if err != nil {
+		b.Fatal(err)
+	}
+	set := rule.Compile(document, notify.Local{Zone: berlin, Morning: 8 * 60, Digests: []quiet.Clock{9 * 60, 18 * 60}})
+	state := &notify.State{}
+	for i := range 20 {
+		n := benchEvent(b, set, 1000+i)
+		state.Fold(&notify.Record{
+			EventID: n.ID, Type: n.Type, Source: n.Source, Print: n.Print, Outcome: notify.Now, Reasons: []string{"X"}, Channels: n.Channels,
+			DecidedAt: benchNow - engine.Millis(20-i)*70*60*1000, Facts: notify.Facts{Horizon: set.Policy.Horizon()},
+		})
+	}
+	prefs := &notify.Preferences{
+		Quiet:  quiet.Hours{{From: 22 * 60, To: 7 * 60}},
+		Topics: map[string]notify.TopicPreference{"offers": {}},
+	}
+	var events []*notify.Notification
+	for i := range 200 {
+		events = append(events, benchEvent(b, set, i))
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		notify.Decide(set, prefs, state, events[i%len(events)], notify.Turn{}, notify.Score{}, benchNow)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
+	b.ReportMetric(float64(len(state.Append(nil))), "state-bytes")
+}

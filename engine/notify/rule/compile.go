@@ -23,6 +23,9 @@ type step struct {
 	then      int32
 	otherwise int32
 	of        *Condition
+	field     *field
+	asks      string // what is wanted where holds is true; of a decision that nearly matches
+	asksNot   string
 }
 
 // Steps that end a rule.
@@ -80,7 +83,9 @@ func (p *Program) compile(c *Condition, then, otherwise int32) int32 {
 	if _, negated := operatorOf(c.Operator).positive(); negated {
 		then, otherwise = otherwise, then
 	}
-	p.steps = append(p.steps, step{comparison(c), then, otherwise, c})
+	s := step{holds: comparison(c), then: then, otherwise: otherwise, of: c}
+	s.prepare()
+	p.steps = append(p.steps, s)
 	return int32(len(p.steps) - 1)
 }
 

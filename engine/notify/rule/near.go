@@ -2,7 +2,6 @@ package rule
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -24,8 +23,8 @@ func (p *Program) NearBefore(in *notify.Input, match *notify.Action, most int) (
 		if entries[i].action == match || len(lines) >= most {
 			break
 		}
-		if c := p.turning(entries[i].first, in); c != nil {
-			lines = append(lines, entries[i].action.Name+": "+c.missed(in))
+		if s := p.turning(entries[i].first, in); s != nil {
+			lines = append(lines, entries[i].action.Name+s.missed(in))
 		}
 	}
 	return lines
@@ -34,12 +33,12 @@ func (p *Program) NearBefore(in *notify.Input, match *notify.Action, most int) (
 // turning returns the comparison of a rule that decides alone that the rule does not match,
 // the last one where there are several; nil where the rule matches, or more than one would
 // have to change.
-func (p *Program) turning(at int32, in *notify.Input) (last *Condition) {
+func (p *Program) turning(at int32, in *notify.Input) (last *step) {
 	for at >= 0 {
 		s := &p.steps[at]
 		holds := s.holds(in)
 		if p.matches(s.next(!holds), in) {
-			last = s.of
+			last = s
 		}
 		at = s.next(holds)
 	}
@@ -57,13 +56,24 @@ func (s *step) next(holds bool) int32 {
 }
 
 // missed says what the rule asks for and what the event has instead.
-func (c *Condition) missed(in *notify.Input) string {
-	wanted := c.String()
-	_, negated := operatorOf(c.Operator).positive()
-	if comparison(c)(in) != negated {
-		wanted = "NOT(" + wanted + ")"
+func (s *step) missed(in *notify.Input) string {
+	asks := s.asks
+	if s.holds(in) {
+		asks = s.asksNot
 	}
-	return fmt.Sprintf("asks for %s, found %s", wanted, fieldOf(c.Field).found(in))
+	return asks + s.field.found(in)
+}
+
+// prepare makes the texts of a comparison, which missed completes.
+func (s *step) prepare() {
+	if s.field = fieldOf(s.of.Field); s.field == nil {
+		return
+	}
+	wanted := s.of.String()
+	s.asks, s.asksNot = ": asks for "+wanted+", found ", ": asks for NOT("+wanted+"), found "
+	if _, negated := operatorOf(s.of.Operator).positive(); negated {
+		s.asks, s.asksNot = s.asksNot, s.asks
+	}
 }
 
 // String returns the condition in one line.
