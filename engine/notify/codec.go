@@ -171,16 +171,11 @@ func (r *stateReader) number() int64 {
 
 // length reads how many entries follow.
 func (r *stateReader) length(limit int, of string) int {
-	n, size := binary.Uvarint(r.rest)
-	if size <= 0 {
-		r.fail(errStateCutOff)
-		return 0
-	}
+	n := r.bits()
 	if n > uint64(limit) {
 		r.fail(fmt.Errorf("it has %d %s, expected at most %d", n, of, limit))
 		return 0
 	}
-	r.rest = r.rest[size:]
 	return int(n)
 }
 
