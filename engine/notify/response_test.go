@@ -53,7 +53,7 @@ func TestResponsesAreCountedByAge(t *testing.T) {
 		t.Errorf("%v: wrote %+v, read %+v", err, r, again)
 	}
 	if none := (*Responses)(nil).Of(Promo, testNow); none != (Habit{}) {
-		t.Errorf("of nobody known: %+v", none)
+		t.Errorf("of no responses: %+v", none)
 	}
 }
 

@@ -139,7 +139,7 @@ var wishStages = []struct {
 		s.counted(Notification{Type: Reminder}, -1)
 	}, Now, []string{ReasonDeferLimit, ReasonLimit}, 0, []Channel{Push, Email}},
 
-	{"a channel that disturbs nobody", func(s *scene) {
+	{"a channel that quiet hours leave alone", func(s *scene) {
 		s.prefs.Quiet, s.set.Policy.Awake = noon, SetOf([]Channel{Email})
 	}, Now, []string{ReasonScoreHigh}, 0, []Channel{Email}},
 	{"none of its channels is awake", func(s *scene) {
