@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
@@ -40,27 +42,21 @@ func (s *Store) Promote(ctx context.Context) error {
 		return mark("rename "+s.products.Name()+" to "+collectionProducts, err)
 	}
 	s.products = s.database.Collection(collectionProducts)
-	return s.unstage(ctx, stagedPrefix)
+	return s.Unstage(ctx)
 }
 
-// Unstage deletes the staged collection.
+// Unstage deletes the staged collection. Where there is a catalogue it deletes every staged
+// one: a run that was killed after its rename has left them.
 func (s *Store) Unstage(ctx context.Context) error {
-	if !strings.HasPrefix(s.products.Name(), stagedPrefix) {
-		return nil
-	}
-	return s.unstage(ctx, s.products.Name())
-}
-
-// unstage deletes the collections whose names begin so.
-func (s *Store) unstage(ctx context.Context, prefix string) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	specs, err := s.database.ListCollectionSpecifications(ctx, bson.D{})
 	if err != nil {
 		return mark("list collections", err)
 	}
+	there := slices.ContainsFunc(specs, func(spec mongo.CollectionSpecification) bool { return spec.Name == collectionProducts })
 	for _, spec := range specs {
-		if !strings.HasPrefix(spec.Name, prefix) {
+		if !strings.HasPrefix(spec.Name, stagedPrefix) || !there && spec.Name != s.products.Name() {
 			continue
 		}
 		if err := s.database.Collection(spec.Name).Drop(ctx); err != nil {

@@ -45,7 +45,9 @@ func TestStagedCatalogue(t *testing.T) {
 	if err := two.Promote(ctx); !errors.Is(err, ErrCatalogueThere) {
 		t.Errorf("one that the first has deleted: %v", err)
 	}
-	check(t, one.Unstage(ctx)) // it is no staged one any more
+	killed := open(t, config)
+	check(t, killed.Stage(ctx, "killed")) // and the run that renamed its own was killed before it deleted this one
+	check(t, one.Unstage(ctx))
 	if names := reader.collectionNames(t); !slices.Equal(names, []string{collectionProducts}) {
 		t.Errorf("collections %v", names)
 	}

@@ -116,12 +116,15 @@ func (c *learnCmd) learn(a *app.App, db *outbox.Database, from, to *mongodb.Stor
 	if there && stored != done.Model {
 		return c.occupied(stored)
 	}
-	if !there {
+	if there {
+		err = to.Unstage(a.Ctx)
+	} else {
 		catalogue := products.Texts(from.AllProducts(a.Ctx), learning.TextModel, learning.TextDimensions, a.Config.Learned)
-		if err := c.write(a.Ctx, lesson, catalogue, to, &done); err != nil {
-			return err
-		}
+		err = c.write(a.Ctx, lesson, catalogue, to, &done)
 		watch.Done()
+	}
+	if err != nil {
+		return err
 	}
 	done.Seconds = time.Since(began).Seconds()
 	done.goOn(a)
