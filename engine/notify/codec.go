@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -19,14 +20,16 @@ const stateVersion = 3
 const (
 	bitErased    = 1 << iota // the user is erased
 	bitDigest                // a digest's id is there
-	bitsOfStates = bitErased | bitDigest
+	bitMerged                // the user is an alias
+	bitsOfStates = bitErased | bitDigest | bitMerged
 )
 
 // Append appends the state's binary form, which [ReadState] reads: a version byte,
 // a byte of flags, decided_at; the number of sends, the first one and the steps
 // from each to the next; a byte with a bit for each type that was sent, and when;
 // the number of marks, and each; the digest; the number of reservations, and each; the
-// number of entries that limits count, and each. Numbers are variable-length integers.
+// number of entries that limits count, and each; of an alias, the length of the user's id,
+// and that. Numbers are variable-length integers.
 func (s *State) Append(b []byte) []byte {
 	var flags byte
 	if s.Erased {
@@ -34,6 +37,9 @@ func (s *State) Append(b []byte) []byte {
 	}
 	if s.LastDigest != uuid.Nil {
 		flags |= bitDigest
+	}
+	if s.MergedInto != "" {
+		flags |= bitMerged
 	}
 	b = append(b, stateVersion, flags)
 	b = binary.AppendVarint(b, int64(s.DecidedAt))
@@ -64,6 +70,9 @@ func (s *State) Append(b []byte) []byte {
 	for i := range s.Sent {
 		b = s.Sent[i].append(b, before)
 		before = s.Sent[i].At
+	}
+	if s.MergedInto != "" {
+		b = append(binary.AppendUvarint(b, uint64(len(s.MergedInto))), s.MergedInto...)
 	}
 	return b
 }
@@ -203,6 +212,9 @@ func (r *stateReader) state() *State {
 	}
 	if head[0] > 2 {
 		r.counted(s)
+	}
+	if head[1]&bitMerged != 0 {
+		s.MergedInto = string(r.take(r.length(MaxUserRunes*utf8.UTFMax, "bytes of the id of a user")))
 	}
 	return s
 }

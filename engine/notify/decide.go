@@ -92,7 +92,7 @@ func (d *decision) begin(set *Set, prefs *Preferences, state *State, event *Noti
 		state = &noState
 	}
 	r := &d.made
-	r.EventID, r.UserID, r.Type, r.Source, r.Print = event.ID, event.UserID, event.Type, event.Source, event.Print
+	r.EventID, r.UserID, r.Type, r.Source, r.Print = event.ID, event.User(), event.Type, event.Source, event.Print
 	r.RuleVersion, r.Turn, r.Spent = set.Version, turn.Number, turn.Spent
 	r.DecidedAt = max(now, state.DecidedAt)
 	r.Facts.Preferences = *prefs

@@ -86,7 +86,7 @@ func (p *Policy) tellDigests(first *Due, items []Due, order []int, records []Rec
 			}
 		}
 		// A template that fails leaves its text out: the items say all.
-		m, _ := p.DigestMessage(first.DigestKey, first.Event.UserID, of)
+		m, _ := p.DigestMessage(first.DigestKey, first.Event.User(), of)
 		records[i].Facts.Digest = m
 	}
 }
@@ -117,7 +117,7 @@ func (m *message) take(item *Due) uuid.UUID {
 
 // digestOf returns the id of the message that an item begins.
 func digestOf(item *Due) uuid.UUID {
-	return DigestID(item.Event.UserID, item.DigestKey, item.Slot, item.Event.ID)
+	return DigestID(item.Event.User(), item.DigestKey, item.Slot, item.Event.ID)
 }
 
 // decideItem decides one item of a digest.

@@ -96,6 +96,7 @@ func (s *State) prune(instant engine.Millis) {
 	for old < len(s.Reserved) && s.Reserved[old].At <= instant {
 		old++
 	}
+	s.Reserved = s.Reserved[:min(len(s.Reserved), old+MaxSends)] // of two that were merged there may be more
 	if s.Reserved = slices.Delete(s.Reserved, 0, old); len(s.Reserved) == 0 {
 		s.Reserved = nil // as it is read
 	}

@@ -21,10 +21,11 @@ const (
 )
 
 // Notification is one event as a service posted it: what is asked for, not yet
-// decided. It is not changed after [Parse] but for Print.
+// decided. It is not changed after [Parse] but for Person and Print.
 type Notification struct {
 	ID        uuid.UUID
 	UserID    string
+	Person    string // the user that UserID is an alias of, since a [Merge]; "": it is none
 	Type      EventType
 	Title     string
 	Message   string
@@ -42,6 +43,14 @@ type Notification struct {
 	// Print is the fingerprint of the texts under the policy in force. The caller
 	// of [Decide] sets it with [Policy.Print].
 	Print similar.Print
+}
+
+// User returns the user whose state, preferences and records count.
+func (n *Notification) User() string {
+	if n.Person != "" {
+		return n.Person
+	}
+	return n.UserID
 }
 
 // Metadata is an event's metadata object, flat: each member at most four levels

@@ -19,6 +19,7 @@ const (
 type State struct {
 	DecidedAt  engine.Millis // the newest decided_at; time never runs backwards
 	Erased     bool
+	MergedInto string                   // the user that this one is an alias of; "": it is none. An alias has no more than this
 	Sends      []engine.Millis          // ascending, newest MaxSends
 	LastSend   [typeCount]engine.Millis // by type; 0: none
 	Marks      []Mark                   // in the order of their records

@@ -25,6 +25,9 @@ type Ledger interface {
 	Decisions(ctx context.Context, ids []uuid.UUID) ([]notify.Decided, error)
 	Counts(ctx context.Context) ([]ledger.Count, error)
 	Users(ctx context.Context) (int64, error)
+	OldestDay(ctx context.Context) (engine.Millis, error)
+	Merge(ctx context.Context, m *notify.Merge) (decisions int, err error)
+	Aliases(ctx context.Context, user string) ([]notify.Alias, error)
 }
 
 // Store is a ledger under test.
@@ -88,6 +91,12 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Forget", testForget},
 		{"ForgetConflicts", testForgetConflicts},
 		{"ForgetRace", testForgetRace},
+		{"Merge", testMerge},
+		{"MergeOfNothing", testMergeOfNothing},
+		{"MergeConflicts", testMergeConflicts},
+		{"MergeAgain", testMergeAgain},
+		{"MergeForget", testMergeForget},
+		{"MergeRace", testMergeRace},
 		{"Records", testRecords},
 		{"Counts", testCounts},
 		{"EndedContext", testEndedContext},

@@ -321,10 +321,12 @@ func testEndedContext(t *testing.T, s Store) {
 	_, unreported := s.Unreported(ended, start+1)
 	_, decision := s.Decision(ended, d.Record.DecisionID)
 	_, own := s.Preferences(ended, "a")
+	_, merged := s.Merge(ended, &notify.Merge{Alias: "a", Into: "b", AliasVersion: 1, State: &notify.State{}})
+	_, aliases := s.Aliases(ended, "a")
 	_, decisions := s.Decisions(ended, []uuid.UUID{d.Record.DecisionID})
 	for name, err := range map[string]error{
 		"Load": load, "Find": find, "Undispatched": sweep, "Dispatches": dispatches, "Claim": due, "NextDue": next, "Decision": decision,
-		"Unreported": unreported, "Decisions": decisions, "Preferences": own,
+		"Unreported": unreported, "Decisions": decisions, "Preferences": own, "Merge": merged, "Aliases": aliases,
 		"Commit":  s.Commit(ended, []notify.Change{change("a", 1, Decide(Event("a", notify.Update, start), 2, 0, notify.Now, start))}, Dispatched(idsOf(d)...))[0],
 		"marks":   errors.Join(s.Commit(ended, nil, Dispatched(idsOf(d)...))...),
 		"Apply":   s.Apply(ended, []notify.Report{delivered(&d, start, notify.Push)})[0],

@@ -102,6 +102,9 @@ func (f *flush) refused(w *work, err error) bool {
 		w.reload()
 		return true
 	}
+	if w.mayBeAlias(err) {
+		return true
+	}
 	switch engine.KindOf(err) {
 	case engine.Permanent:
 		f.reject(w, err)

@@ -110,7 +110,7 @@ func (d *Delivery) User() string {
 	if d.Cancel != nil {
 		return d.Cancel.User
 	}
-	return d.items()[0].Event.UserID
+	return d.items()[0].Event.User()
 }
 
 // repeats reports whether a delivery may ask for what was decided before.

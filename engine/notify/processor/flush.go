@@ -31,6 +31,7 @@ type work struct {
 
 	loaded   bool
 	met      bool // loaded before: what was made of it was refused
+	asked    bool // anew, because the ledger said that an event is another user's
 	standing notify.Standing
 	known    map[uuid.UUID]notify.Known    // keys that are stored, by event
 	reported map[uuid.UUID]notify.Reported // of the steps before follow-ups, by event

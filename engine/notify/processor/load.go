@@ -11,12 +11,26 @@ import (
 	"keyfold/engine/notify"
 )
 
-// load reads what is stored of the works that have not been read, in one call.
+// load reads what is stored of the works that have not been read, in one call, but where
+// some came for aliases.
 func (f *flush) load() error {
-	var (
-		asks  []notify.Ask
-		works []*work
-	)
+	var read []*work
+	for again := true; again; {
+		works, err := f.read()
+		if err != nil {
+			return err
+		}
+		read = append(read, works...)
+		again = f.follow(works)
+	}
+	gone := func(w *work) bool { return w.done }
+	f.works = slices.DeleteFunc(f.works, gone)
+	return f.loadReports(slices.DeleteFunc(read, gone))
+}
+
+// read reads works that have not been read, in one call, and returns them.
+func (f *flush) read() (works []*work, err error) {
+	var asks []notify.Ask
 	for _, w := range f.works {
 		if !w.loaded {
 			w.tracks = f.config.Replay || slices.ContainsFunc(w.deliveries, func(d Delivery) bool { return d.endsOthers() })
@@ -28,13 +42,13 @@ func (f *flush) load() error {
 		}
 	}
 	if len(asks) == 0 {
-		return nil
+		return nil, nil
 	}
 	standings, err := f.ports.Ledger.Load(f.ctx, asks)
 	unreadable, some := errors.AsType[*notify.UnreadableError](err)
 	// Where no user of several can be read, another version has written the rows.
 	if some = some && (len(asks) == 1 || len(unreadable.Users) < len(asks)); err != nil && !some {
-		return fmt.Errorf("load %d users: %w", len(asks), err)
+		return nil, fmt.Errorf("load %d users: %w", len(asks), err)
 	}
 	for i, w := range works {
 		if some && unreadable.Users[w.user] != nil {
@@ -56,8 +70,7 @@ func (f *flush) load() error {
 			}
 		}
 	}
-	f.works = slices.DeleteFunc(f.works, func(w *work) bool { return w.done })
-	return f.loadReports(works)
+	return works, nil
 }
 
 // loadReports reads what was reported of the steps before follow-ups that are among the
@@ -124,7 +137,7 @@ func (f *flush) settleKnown(w *work) (again []resend) {
 		key := w.known[items[0].Event.ID]
 		waits := f.undispatched(w, items)
 		switch {
-		case !key.Of(w.user):
+		case !key.Of(w.user) && !(key.Erased() && w.erased()):
 			f.settle(w, &d, Verdict{Outcome: Dead, Err: notify.ErrAnotherUser})
 		case len(waits) > 0:
 			again = append(again, resend{work: w, delivery: d, keys: waits})

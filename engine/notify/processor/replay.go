@@ -109,7 +109,7 @@ func (p *Processor) finishUsers(ctx context.Context, items []notify.Due) (progre
 		met     = map[string]bool{}
 	)
 	for _, item := range items {
-		user := item.Event.UserID
+		user := item.Event.User()
 		if met[user] {
 			continue
 		}

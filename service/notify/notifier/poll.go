@@ -93,7 +93,7 @@ func grouped(due []notify.Due) (groups [][]notify.Due) {
 	}
 	at := map[digest]int{}
 	for _, d := range due {
-		k := digest{d.Event.UserID, d.DigestKey, d.DueAt}
+		k := digest{d.Event.User(), d.DigestKey, d.DueAt}
 		i, ok := at[k]
 		if d.DigestKey == "" || !ok {
 			i = len(groups)

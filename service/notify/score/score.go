@@ -103,7 +103,7 @@ func (s *Scores) Score(ctx context.Context, policy *notify.Policy, events []*not
 	scores, users := make([]notify.Score, len(events)), make([]int32, len(events))
 	var open []int // events that nothing has ended yet
 	for i, e := range events {
-		user, ok := userOf(e.UserID)
+		user, ok := userOf(e.User())
 		switch {
 		case !policy.MayEmbed(e):
 			scores[i].Skip = notify.SkipText

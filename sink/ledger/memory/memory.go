@@ -21,6 +21,7 @@ type Ledger struct {
 	decisions map[uuid.UUID]*notify.Decided // by decision_id
 	waiting   map[uuid.UUID]*deferral       // by event_id
 	leases    map[string]lease              // by name
+	aliases   map[string][]notify.Alias     // by the user that they stand for, in the order of their merges
 }
 
 type user struct {
@@ -49,6 +50,7 @@ func New() *Ledger {
 	return &Ledger{
 		users: map[string]*user{}, keys: map[uuid.UUID]*notify.Known{}, decisions: map[uuid.UUID]*notify.Decided{},
 		waiting: map[uuid.UUID]*deferral{}, leases: map[string]lease{},
+		aliases: map[string][]notify.Alias{},
 	}
 }
 
@@ -239,10 +241,12 @@ func (l *Ledger) Forget(ctx context.Context, id string, at engine.Millis) error 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	id = l.person(id)
 	name := notify.Tombstone(id)
 	if l.users[name] != nil {
 		return nil
 	}
+	l.forgetAliases(id, at)
 	u := l.user(id)
 	if u.state == nil {
 		u.state = &notify.State{}
@@ -276,6 +280,9 @@ func (l *Ledger) UpdatePreferences(ctx context.Context, id string, ifVersion int
 	if l.users[notify.Tombstone(id)] != nil {
 		return 0, ledger.ErasedError(id)
 	}
+	if into := l.person(id); into != id {
+		return 0, &ledger.MergedError{User: id, Into: into}
+	}
 	var stored int64
 	if u := l.users[id]; u != nil {
 		stored = u.changes
@@ -297,6 +304,9 @@ func (l *Ledger) Preferences(ctx context.Context, id string) (p ledger.Preferenc
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if into := l.person(id); into != id {
+		return p, &ledger.MergedError{User: id, Into: into}
+	}
 	if u := l.users[id]; u != nil {
 		p.Own, p.Version = u.own, u.changes
 	}

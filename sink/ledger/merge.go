@@ -1,0 +1,145 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+)
+
+// Reasons of the permanent errors of a merge.
+const (
+	ReasonSameUser = "same_user"
+	ReasonIsAlias  = "is_alias"
+)
+
+// MergedError says that an id is an alias: what is meant for it is meant for Into. Nothing was
+// written.
+type MergedError struct{ User, Into string }
+
+// Error names the cure.
+func (e *MergedError) Error() string {
+	return fmt.Sprintf("user %q is an alias of %q since a merge: name that one", e.User, e.Into)
+}
+
+// Merger is a ledger in which two ids can become one person's.
+type Merger interface {
+	Reader
+	// OldestDay returns from when on records are kept; 0: all are.
+	OldestDay(ctx context.Context) (engine.Millis, error)
+	// Merge writes a merge. It returns how many decisions became those of [notify.Merge.Into],
+	// and [engine.ErrConflict] where one of the users has another version.
+	Merge(ctx context.Context, m *notify.Merge) (decisions int, err error)
+}
+
+// Merged is what [MergeUsers] has done.
+type Merged struct {
+	Alias, Into string
+	Already     bool // they were one person's before
+	Decisions   int  // that the alias had
+	Waiting     int  // notifications of the alias that wait
+}
+
+// mergeTries bounds how often a merge is made anew because decisions came between.
+const mergeTries = 50
+
+// MergeUsers makes alias an id of the person who has the id into. The state, preferences and
+// waiting notifications of both are that person's then. Where into is an alias itself, it is merged into
+// the user that into stands for. There is no way back.
+func MergeUsers(ctx context.Context, l Merger, alias, into string, at engine.Millis) (done Merged, err error) {
+	kept, err := l.OldestDay(ctx)
+	if err != nil {
+		return done, err
+	}
+	for try := 0; ; try++ {
+		done, err = mergeOnce(ctx, l, alias, into, at, kept)
+		if !errors.Is(err, engine.ErrConflict) || try == mergeTries {
+			return done, err
+		}
+	}
+}
+
+func mergeOnce(ctx context.Context, l Merger, alias, into string, at, kept engine.Millis) (done Merged, err error) {
+	standings, err := l.Load(ctx, []notify.Ask{{User: alias, Deferrals: true}, {User: into}})
+	if err != nil {
+		return done, err
+	}
+	from, to := &standings[0], &standings[1]
+	if to.State != nil && to.State.MergedInto != "" {
+		into = to.State.MergedInto
+		if standings, err = l.Load(ctx, []notify.Ask{{User: into}}); err != nil {
+			return done, err
+		}
+		to = &standings[0]
+	}
+	done = Merged{Alias: alias, Into: into, Waiting: len(from.Deferred)}
+	if err := mergeable(alias, into, from.State, to.State); err != nil {
+		return done, err
+	}
+	if from.State != nil && from.State.MergedInto == into {
+		done.Already = true
+		return done, nil
+	}
+	m := &notify.Merge{
+		Alias: alias, Into: into, At: at, AliasVersion: from.Version, IntoVersion: to.Version,
+		Preferences: to.Preferences.Join(&from.Preferences),
+	}
+	if m.State, err = mergedState(ctx, l, m, from.State, to.State, kept); err != nil {
+		return done, err
+	}
+	done.Decisions, err = l.Merge(ctx, m)
+	return done, err
+}
+
+// mergeable returns why two users are not merged, or nil.
+func mergeable(alias, into string, from, to *notify.State) error {
+	for user, s := range map[string]*notify.State{alias: from, into: to} {
+		if s != nil && s.Erased {
+			return engine.PermanentError(ReasonUserErased, fmt.Errorf("user %q is erased: an erased user is not merged", user))
+		}
+	}
+	switch {
+	case alias == into:
+		return engine.PermanentError(ReasonSameUser, fmt.Errorf("%q is the same person already: name two ids", alias))
+	case from != nil && from.MergedInto != "" && from.MergedInto != into:
+		return engine.PermanentError(ReasonIsAlias, fmt.Errorf("user %q is an alias of %q already: merge that one into %q", alias, from.MergedInto, into))
+	}
+	return nil
+}
+
+// mergedState returns the state of both users; nil: neither has decisions.
+func mergedState(ctx context.Context, l Reader, m *notify.Merge, from, to *notify.State, kept engine.Millis) (*notify.State, error) {
+	switch {
+	case from == nil && to == nil:
+		return nil, nil
+	case from == nil:
+		from = &notify.State{}
+	case to == nil:
+		to = &notify.State{}
+	}
+	since := max(kept, max(from.DecidedAt, to.DecidedAt)-notify.MaxHorizon, 0)
+	ofAlias, err := recordsSince(ctx, l, m.Alias, since, m.AliasVersion)
+	if err != nil {
+		return nil, err
+	}
+	ofInto, err := recordsSince(ctx, l, m.Into, since, m.IntoVersion)
+	if err != nil {
+		return nil, err
+	}
+	return notify.MergeStates(from, to, ofAlias, ofInto, since), nil
+}
+
+// recordsSince reads the records of a user up to a version.
+func recordsSince(ctx context.Context, l Reader, user string, since engine.Millis, version int64) (all []notify.Record, err error) {
+	for d, err := range l.Records(ctx, Filter{User: user, From: since, Oldest: true}) {
+		if err != nil {
+			return nil, err
+		}
+		if d.Record.Seq <= version {
+			all = append(all, d.Record)
+		}
+	}
+	return all, nil
+}
