@@ -11,7 +11,10 @@ import (
 	"keyfold/sink/ledger"
 )
 
-// raceWithMerge calls run while an alias is merged, and returns the error of the merge. Each round has users of its own.
+// mergeRounds is how often a race is run, each time with users of its own.
+const mergeRounds = 24
+
+// raceWithMerge calls run while an alias is merged, and returns the error of the merge.
 func raceWithMerge(s Store, alias, into string, run func()) (err error) {
 	var group sync.WaitGroup
 	group.Go(func() { _, err = ledger.MergeUsers(ctx, s, alias, into, start) })
@@ -19,8 +22,6 @@ func raceWithMerge(s Store, alias, into string, run func()) (err error) {
 	group.Wait()
 	return err
 }
-
-const mergeRounds = 24
 
 // Preferences that are stored for a user who becomes an alias meanwhile are the person's, or
 // refused.

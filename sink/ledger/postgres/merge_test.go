@@ -220,3 +220,23 @@ func TestAMergeIsWhole(t *testing.T) {
 	run(t, l, `DROP TRIGGER refuse ON notify_aliases`)
 	mergeUsers(t, l, "alias", "into")
 }
+
+// A merge and an erasure take the rights that the causes of faults name, and no others.
+func TestRightsOfAMerge(t *testing.T) {
+	server := pgtest.Shared(t)
+	l := openNew(t)
+	run(t, l, "CREATE ROLE merges LOGIN PASSWORD 'x'")
+	t.Cleanup(func() { server.Exec(t, "DROP ROLE merges") })
+	run(t, l, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO merges")
+	defer run(t, l, "DROP OWNED BY merges")
+	limited := openAt(t, strings.Replace(l.pool.Config().ConnString(), "postgres@", "merges:x@", 1))
+	for _, user := range []string{"alias", "into"} {
+		must(t, commitOne(limited, one(user, notify.Later)))
+	}
+	mergeUsers(t, limited, "alias", "into")
+	must(t, limited.Forget(ctx, "alias", start))
+	if s := standingOf(t, limited, "into"); !s.State.Erased {
+		t.Errorf("the user is %+v", s)
+	}
+	must(t, limited.Close())
+}
