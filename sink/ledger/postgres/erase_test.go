@@ -133,7 +133,8 @@ func TestInterruptedErasure(t *testing.T) {
 	const user = "Kassandra-71"
 	waiting := fillUser(t, l, user, 1)
 	before := standingOf(t, l, user)
-	must(t, l.bury(ctx, user, start+5))
+	_, err := l.bury(ctx, user, start+5)
+	must(t, err)
 	if s := standingOf(t, l, user); !s.State.Erased || len(s.Deferred) > 0 || s.Version != before.Version+1 || s.Preferences.Caps != (notify.Caps{}) {
 		t.Errorf("the user is %+v", s)
 	}
@@ -161,6 +162,32 @@ func TestInterruptedErasure(t *testing.T) {
 	}
 	if d, err := l.Decision(ctx, waiting.Record.DecisionID); err != nil || d == nil || d.Event != nil {
 		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// Of two erasures of a user at once the second one finds what the first one has done.
+//
+// Promise(ledger/erasure)
+func TestTwoErasuresAtOnce(t *testing.T) {
+	l := openNew(t)
+	must(t, commitOne(l, one("a", notify.Later)))
+	locked, err := l.pool.Begin(ctx)
+	must(t, err)
+	_, err = locked.Exec(ctx, "SELECT FROM notify_users WHERE user_id = 'a' FOR UPDATE")
+	must(t, err)
+	ended := make(chan error, 2)
+	for range 2 {
+		go func() { ended <- l.Forget(ctx, "a", start) }()
+	}
+	waiting(t, l, 2)
+	must(t, locked.Rollback(ctx))
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if s := standingOf(t, l, "a"); !s.State.Erased {
+		t.Errorf("the user is %+v", s)
 	}
 }
 
