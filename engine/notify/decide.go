@@ -14,18 +14,20 @@ import (
 // records. event.Print is set ([Policy.Print]); set.Local.Zone is not nil. now is
 // moved on to the state's newest decided_at, because a user's time never runs
 // backwards. [Stages] has what it runs.
-func Decide(set *Set, prefs *Preferences, state *State, event *Notification, turn Turn, score Score, now engine.Millis) Record {
+func Decide(set *Set, prefs *Preferences, state *State, event *Notification, turn Turn, score Score, now engine.Millis) (made Record) {
 	d := decisions.Get().(*decision)
 	d.begin(set, prefs, state, event, turn, score, now)
-	return d.run()
+	d.run(&made)
+	return made
 }
 
 // decisions keeps decisions, because one that is handed to a function value or an
 // interface is allocated on the heap.
 var decisions = sync.Pool{New: func() any { return new(decision) }}
 
-// run runs the stages until one ends the decision. Without one the event waits.
-func (d *decision) run() Record {
+// run runs the stages until one ends the decision. Without one the event waits. It fills the
+// caller's record, because a record is large and costs time to copy, and ends the decision.
+func (d *decision) run(made *Record) {
 	ended := false
 	for i := 0; i < len(Stages) && !ended; i++ {
 		ended = Stages[i].decide(d)
@@ -35,10 +37,11 @@ func (d *decision) run() Record {
 	}
 	d.takesPlaces()
 	d.follow()
-	made := d.made
-	*d = decision{bounds: d.bounds[:0]}
+	*made = d.made
+	bounds := d.bounds[:0]
+	*d = decision{}
+	d.bounds = bounds
 	decisions.Put(d)
-	return made
 }
 
 // decision is one run of the stages. Each stage reads what is above record and
