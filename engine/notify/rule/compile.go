@@ -24,8 +24,8 @@ type step struct {
 	otherwise int32
 	of        *Condition
 	field     *field
-	asks      string // what is wanted where holds is true; of a decision that nearly matches
-	asksNot   string
+	asks      asks // what is wanted where holds is true; of a decision that nearly matches
+	asksNot   asks
 }
 
 // Steps that end a rule.
@@ -51,7 +51,11 @@ func Compile(d *Document, local notify.Local) *notify.Set {
 	}
 	slices.SortFunc(order, func(a, b *Rule) int { return cmp.Compare(a.Priority, b.Priority) })
 	for _, rule := range order {
+		from := len(p.steps)
 		e := entry{first: p.compile(&rule.Conditions, matched, missed), action: &rule.Action}
+		for i := from; i < len(p.steps); i++ {
+			p.steps[i].prepare(rule.Action.Name)
+		}
 		for _, t := range notify.EventTypes {
 			if rule.Conditions.of(t) != no {
 				p.byType[t] = append(p.byType[t], e)
@@ -83,9 +87,7 @@ func (p *Program) compile(c *Condition, then, otherwise int32) int32 {
 	if _, negated := operatorOf(c.Operator).positive(); negated {
 		then, otherwise = otherwise, then
 	}
-	s := step{holds: comparison(c), then: then, otherwise: otherwise, of: c}
-	s.prepare()
-	p.steps = append(p.steps, s)
+	p.steps = append(p.steps, step{holds: comparison(c), then: then, otherwise: otherwise, of: c})
 	return int32(len(p.steps) - 1)
 }
 
