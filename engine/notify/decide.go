@@ -63,10 +63,11 @@ type decision struct {
 	holds   holds
 	own     *Reservation // the event's; nil: none
 	slots   slots
-	bounds  []bound // limits that bound the event
-	sent    Sent    // what limits know of it
-	topic   *Topic  // nil: none
-	free    bool    // no preference of topics, mute, snooze or pause concerns the event
+	bounds  []bound         // limits that bound the event
+	sent    Sent            // what limits know of it
+	topic   *Topic          // nil: none
+	free    bool            // no preference of topics, mute, snooze or pause concerns the event
+	chosen  TopicPreference // what the user has chosen of the topic
 	// Channels that the user allows: those that are open now, those that are held, and
 	// those that the user wants in digests beside or instead of them.
 	open, held, inDigest []Channel
@@ -108,6 +109,9 @@ func (d *decision) begin(set *Set, prefs *Preferences, state *State, event *Noti
 	d.free = event.Type == Security || d.topic != nil && d.topic.Locked
 	if d.topic != nil {
 		r.Facts.Topic = d.topic.Name
+	}
+	if d.topic != nil && !d.free {
+		d.chosen = prefs.Topics[d.topic.Name]
 	}
 	if event.Follows != nil {
 		r.Facts.Root, r.Facts.Step, r.Facts.Reported = event.Follows.Root, event.Follows.Step, turn.Reported
@@ -168,19 +172,11 @@ func (d *decision) unwanted() bool {
 			return d.never(ReasonMuted)
 		case d.prefs.Paused:
 			return d.never(ReasonPaused)
-		case d.now < max(d.prefs.MutedUntil, d.chosen().MutedUntil):
+		case d.now < max(d.prefs.MutedUntil, d.chosen.MutedUntil):
 			return d.never(ReasonMuted)
 		}
 	}
 	return d.noneOf(d.event.Channels)
-}
-
-// chosen returns what the user has chosen of the event's topic.
-func (d *decision) chosen() (p TopicPreference) {
-	if d.topic != nil && !d.free {
-		p = d.prefs.Topics[d.topic.Name]
-	}
-	return p
 }
 
 // readBefore is the stage of the reports that end a follow-up.
@@ -214,17 +210,16 @@ func (d *decision) noneOf(channels []Channel) bool {
 // digests. Where all are these, they are allowed.
 func (d *decision) allow(channels []Channel) {
 	d.inDigest, d.onlyDigest = nil, false
-	if len(d.prefs.Channels) == 0 && (len(d.prefs.Topics) == 0 || d.topic == nil || d.free) {
+	if len(d.prefs.Channels) == 0 && d.chosen.allOn() {
 		d.allowed = channels
 		return
 	}
-	topic := d.chosen()
 	var on, digest, either []Channel
 	for _, c := range channels {
 		if len(d.prefs.Channels) > 0 && !contains(d.prefs.Channels, c) {
 			continue
 		}
-		switch topic.Channels[c] {
+		switch d.chosen.Channels[c] {
 		case ChoiceOff:
 			continue
 		case ChoiceDigest:

@@ -24,7 +24,7 @@ func (d *decision) measure() {
 		f.QuietEnd = d.prefs.Quiet.End(d.prefs.Zone, d.now)
 	}
 	f.SnoozedTo = 0
-	if until := max(d.prefs.SnoozedUntil, d.chosen().SnoozedUntil); until > d.now && !d.free {
+	if until := max(d.prefs.SnoozedUntil, d.chosen.SnoozedUntil); until > d.now && !d.free {
 		f.SnoozedTo = until
 	}
 }
