@@ -75,8 +75,9 @@ type decision struct {
 	alike                bool // the same holds each channel
 	// waitsForSlot: a cap or a cooldown has moved its time.
 	waitsForSlot bool
-	collected    []string // reasons to wait, in the order of their stages
-	wait         wait     // how long it waits, once a stage knows it
+	collected    []string  // reasons to wait, in the order of their stages
+	reasons      [8]string // room for them: a record has a copy
+	wait         wait      // how long it waits, once a stage knows it
 }
 
 // wait is what an event does that no stage ends.
@@ -339,7 +340,7 @@ func (d *decision) rests() bool {
 // collect keeps the reason of what holds the event. It ends no decision.
 func (d *decision) collect(holds bool, reason string) bool {
 	if holds && d.collected == nil {
-		d.collected = make([]string, 0, 8)
+		d.collected = d.reasons[:0]
 	}
 	if holds {
 		d.collected = append(d.collected, reason)
