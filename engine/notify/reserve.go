@@ -122,13 +122,23 @@ func (s *slots) within(window, at engine.Millis) int {
 	return low
 }
 
+// until returns how many of the instants have come at an instant.
+func (s *slots) until(at engine.Millis) int {
+	n := len(s.taken)
+	for n > 0 && s.taken[n-1] > at {
+		n--
+	}
+	return n
+}
+
 // free returns the least instant from at on at which a cap has room: one more there fills
 // neither the window that ends with it nor one of a later reservation. A cap of 0 is no cap.
 func (s *slots) free(limit int, window, at engine.Millis) engine.Millis {
 	if limit <= 0 || limit > len(s.taken) {
 		return at
 	}
-	for i := s.within(window, at); i+limit <= len(s.taken); i++ {
+	// Of the windows whose instants have all come, the newest is full the longest.
+	for i := max(0, s.until(at)-limit); i+limit <= len(s.taken); i++ {
 		if s.blocks(i, limit, window, at) {
 			at = s.taken[i] + window
 		}
