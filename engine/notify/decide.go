@@ -73,6 +73,9 @@ type decision struct {
 	open, held, inDigest []Channel
 	onlyDigest           bool // the user wants it in digests alone
 	alike                bool // the same holds each channel
+	// quietFrom, quietTo: from each instant between them on, quietTo is the least that is not
+	// quiet.
+	quietFrom, quietTo engine.Millis
 	// waitsForSlot: a cap or a cooldown has moved its time.
 	waitsForSlot bool
 	collected    []string  // reasons to wait, in the order of their stages

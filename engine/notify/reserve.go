@@ -206,16 +206,25 @@ func (d *decision) reserves() {
 		waits = place.Reserved
 	}
 	if d.record.Facts.Reserved = waits && others+d.state.sentSince(d.now-Windows[2]) < MaxSends; d.record.Facts.Reserved {
-		open, _ := d.openChannels(func(c Channel) bool {
-			free, _, _ := d.channelFree(c, d.wait.until)
-			return free <= d.wait.until
-		})
-		if len(open) == 0 { // the place of one that it replaces is kept even so
-			open = d.allowed
-		}
-		d.sent.Channels = SetOf(open)
+		d.sent.Channels = SetOf(d.channelsAt(d.wait.until))
 		d.record.Facts.Sent.Channels = d.sent.Channels
 	}
+}
+
+// channelsAt returns the channels that are free at an instant. Where none is, all are kept: it
+// is the place of one that it replaces.
+func (d *decision) channelsAt(at engine.Millis) []Channel {
+	if d.alike {
+		return d.allowed
+	}
+	open, _ := d.openChannels(func(c Channel) bool {
+		free, _, _ := d.channelFree(c, at)
+		return free <= at
+	})
+	if len(open) == 0 {
+		return d.allowed
+	}
+	return open
 }
 
 // takesPlaces gives an event of the urgent class the places of the bulk class that its send
