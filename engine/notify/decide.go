@@ -279,9 +279,10 @@ func (d *decision) match() {
 		return
 	}
 	d.ask()
-	d.action = d.set.Rules.Match(&d.input, d.turn.Spent)
 	if rules, ok := d.set.Rules.(NearRules); ok {
-		d.record.Facts.Near = rules.NearBefore(&d.input, d.action, maxNear)
+		d.action, d.record.Facts.Near = rules.MatchNear(&d.input, d.turn.Spent, maxNear)
+	} else {
+		d.action = d.set.Rules.Match(&d.input, d.turn.Spent)
 	}
 }
 

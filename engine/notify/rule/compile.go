@@ -52,17 +52,32 @@ func Compile(d *Document, local notify.Local) *notify.Set {
 	slices.SortFunc(order, func(a, b *Rule) int { return cmp.Compare(a.Priority, b.Priority) })
 	for _, rule := range order {
 		from := len(p.steps)
-		e := entry{first: p.compile(&rule.Conditions, matched, missed), action: &rule.Action}
+		first := p.compile(&rule.Conditions, matched, missed)
 		for i := from; i < len(p.steps); i++ {
 			p.steps[i].prepare(rule.Action.Name)
 		}
 		for _, t := range notify.EventTypes {
 			if rule.Conditions.of(t) != no {
-				p.byType[t] = append(p.byType[t], e)
+				p.byType[t] = append(p.byType[t], entry{p.firstFor(first, t), &rule.Action})
 			}
 		}
 	}
 	return &notify.Set{Version: d.Version, Policy: d.Policy, Rules: p, Local: local}
+}
+
+// firstFor returns the first step of a rule for events of a type. It passes those that ask for
+// the type first: they hold, and where they did not, the rule would not match.
+func (p *Program) firstFor(at int32, t notify.EventType) int32 {
+	in := notify.Input{Event: &notify.Notification{Type: t}}
+	for at >= 0 && p.steps[at].of.Field == "event_type" {
+		s := &p.steps[at]
+		holds := s.holds(&in)
+		if s.next(!holds) != missed {
+			break
+		}
+		at = s.next(holds)
+	}
+	return at
 }
 
 // compile appends a condition's steps and returns the first of them. then and otherwise

@@ -2,43 +2,58 @@ package rule
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/google/uuid"
 
 	"keyfold/engine/notify"
 )
 
 // Near explains which rules nearly match: those of the event's type that would match if
 // one of their comparisons were the other way. It gives a line for each, by priority.
-func (p *Program) Near(in *notify.Input) []string {
-	return p.NearBefore(in, nil, math.MaxInt)
-}
-
-// NearBefore is Near for at most so many of the rules before the one that matched; nil: of
-// all. It implements [notify.NearRules]: where no rule is near it does not allocate.
-func (p *Program) NearBefore(in *notify.Input, match *notify.Action, most int) (lines []string) {
+func (p *Program) Near(in *notify.Input) (lines []string) {
 	entries := p.byType[in.Event.Type]
 	for i := range entries {
-		if entries[i].action == match || len(lines) >= most {
-			break
-		}
-		if s := p.turning(entries[i].first, in); s != nil {
-			if lines == nil {
-				lines = make([]string, 0, min(most, fewLines))
-			}
+		if s, matches := p.turning(entries[i].first, in); s != nil && !matches {
 			lines = append(lines, s.missed(in))
 		}
 	}
 	return lines
 }
 
+// MatchNear implements [notify.NearRules]: it is Match, and Near for at most so many of the
+// rules before the one that matched. Where no rule is near it does not allocate.
+func (p *Program) MatchNear(in *notify.Input, spent []uuid.UUID, most int) (match *notify.Action, lines []string) {
+	entries := p.byType[in.Event.Type]
+	for i := range entries {
+		var s *step
+		var matches bool
+		if len(lines) < most {
+			s, matches = p.turning(entries[i].first, in)
+		} else {
+			matches = p.matches(entries[i].first, in)
+		}
+		switch {
+		case matches && !slices.Contains(spent, entries[i].action.Rule):
+			return entries[i].action, lines
+		case matches || s == nil:
+			continue
+		case lines == nil:
+			lines = make([]string, 0, min(most, fewLines))
+		}
+		lines = append(lines, s.missed(in))
+	}
+	return nil, lines
+}
+
 // fewLines is how many rules nearly match at most where a record asks for them.
 const fewLines = 3
 
-// turning returns the comparison of a rule that decides alone that the rule does not match,
-// the last one where there are several; nil where the rule matches, or more than one would
-// have to change.
-func (p *Program) turning(at int32, in *notify.Input) (last *step) {
+// turning reports whether a rule matches, and returns the comparison that decides alone whether
+// it does, the last one where there are several; nil where more than one would have to change.
+func (p *Program) turning(at int32, in *notify.Input) (last *step, matches bool) {
 	for at >= 0 {
 		s := &p.steps[at]
 		holds := s.holds(in)
@@ -47,10 +62,7 @@ func (p *Program) turning(at int32, in *notify.Input) (last *step) {
 		}
 		at = s.next(holds)
 	}
-	if at == matched {
-		return nil
-	}
-	return last
+	return last, at == matched
 }
 
 func (s *step) next(holds bool) int32 {
