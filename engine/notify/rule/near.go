@@ -205,6 +205,9 @@ func (f *field) appendFound(b []byte, in *notify.Input) []byte {
 		if !there {
 			return append(b, null...)
 		}
+		if unit := int64(math.Pow10(f.places)); n%unit == 0 { // most are whole, and cheaper to write
+			return strconv.AppendInt(b, n/unit, 10)
+		}
 		return strconv.AppendFloat(b, float64(n)/math.Pow10(f.places), 'f', -1, 64)
 	}
 }
