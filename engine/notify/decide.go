@@ -47,27 +47,29 @@ func (d *decision) run(made *Record) {
 // decision is one run of the stages. Each stage reads what is above record and
 // writes the record and what is below it.
 type decision struct {
-	set     *Set
-	policy  *TypePolicy
-	prefs   *Preferences // effective
-	state   *State
-	event   *Notification
-	turn    Turn
-	item    *Due // the event is one of a digest; nil: it is decided by itself
-	now     engine.Millis
-	record  *Record // made
-	made    Record
-	input   Input
-	allowed []Channel
-	action  *Action // of the rule that matched; nil: none
-	holds   holds
-	own     *Reservation // the event's; nil: none
-	slots   slots
-	bounds  []bound         // limits that bound the event
-	sent    Sent            // what limits know of it
-	topic   *Topic          // nil: none
-	free    bool            // no preference of topics, mute, snooze or pause concerns the event
-	chosen  TopicPreference // what the user has chosen of the topic
+	set      *Set
+	policy   *TypePolicy
+	prefs    *Preferences // effective
+	state    *State
+	event    *Notification
+	turn     Turn
+	item     *Due // the event is one of a digest; nil: it is decided by itself
+	now      engine.Millis
+	record   *Record // made
+	made     Record
+	input    Input
+	allowed  []Channel
+	action   *Action // of the rule that matched; nil: none
+	holds    holds
+	nearMark *Mark        // of what the event nearly repeats; nil: none
+	nearBy   string       // the measure that says so
+	own      *Reservation // the event's; nil: none
+	slots    slots
+	bounds   []bound         // limits that bound the event
+	sent     Sent            // what limits know of it
+	topic    *Topic          // nil: none
+	free     bool            // no preference of topics, mute, snooze or pause concerns the event
+	chosen   TopicPreference // what the user has chosen of the topic
 	// Channels that the user allows: those that are open now, those that are held, and
 	// those that the user wants in digests beside or instead of them.
 	open, held, inDigest []Channel
