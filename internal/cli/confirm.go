@@ -16,13 +16,13 @@ import (
 // ErrNotConfirmed says that the answer to a question was not yes: nothing was done.
 var ErrNotConfirmed = errors.New("not confirmed: nothing was changed")
 
-var errNoTerminal = errors.New("this command deletes, and there is no terminal to ask on: " +
-	"repeat it with --yes, or with --dry-run to see what it would delete")
+var errNoTerminal = errors.New("this command cannot be undone, and there is no terminal to ask on: " +
+	"repeat it with --yes, or with --dry-run to see what it would do")
 
-// Confirmation are the flags of a command that deletes.
+// Confirmation are the flags of a command that cannot be undone.
 type Confirmation struct {
-	DryRun bool `name:"dry-run" help:"Say what would be deleted, and delete nothing."`
-	Yes    bool `name:"yes" short:"y" help:"Delete without asking; needed where there is no terminal to ask on."`
+	DryRun bool `name:"dry-run" help:"Say what would be done, and do nothing."`
+	Yes    bool `name:"yes" short:"y" help:"Do it without asking; needed where there is no terminal to ask on."`
 }
 
 // Done says what the command did, or would do: "deleted", "would be deleted".

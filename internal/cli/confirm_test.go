@@ -22,7 +22,7 @@ func TestConfirm(t *testing.T) {
 		if _, usage := errors.AsType[*UsageError](err); usage != (c.want != nil) {
 			t.Errorf("%+v, answer %q: %v", c.flags, c.answer, err)
 		}
-		if err != nil && !strings.HasPrefix(err.Error(), "this command deletes") {
+		if err != nil && !strings.HasPrefix(err.Error(), "this command cannot be undone") {
 			t.Errorf("the error begins with the question: %v", err)
 		}
 	}
