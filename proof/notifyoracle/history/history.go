@@ -64,22 +64,36 @@ func New() (*World, error) {
 	return w, err
 }
 
-// history is one user's history while it is made.
+// history is one user's history while it is made, or that of several ids some of which are
+// merged.
 type history struct {
 	*World
+	*person // whose turn it is
+	people  []*person
 	place   *place
-	user    *notifyoracle.User
 	set     sets
-	prefs   notify.Preferences
-	state   *notify.State
 	now     engine.Millis
 	met     []said
-	waiting []waiting
 	reports map[uuid.UUID][]report
 	steps   int
 	wide    bool
 	flooded bool
 	run     *notifyoracle.Run // what has happened, where the laws of runs are checked too
+}
+
+// person is one id on both sides.
+type person struct {
+	id      string
+	user    *notifyoracle.User
+	prefs   notify.Preferences
+	state   *notify.State
+	waiting []waiting
+	records []notify.Record // where others can be merged
+	into    *person         // whose alias it is; nil: it is none
+}
+
+func (w *World) newPerson(id string) *person {
+	return &person{id: id, user: w.oracle.User(id), state: &notify.State{}}
 }
 
 // said is what an event said.
@@ -104,10 +118,10 @@ func (w *World) Run(number uint64) (decisions int, err error) {
 	w.rng.seed(number, 2)
 	w.oracle.Forget()
 	h := &history{
-		World: w, state: &notify.State{}, set: pick(w.rng, w.sets), place: &w.places[w.rng.IntN(len(w.places))],
+		World: w, person: w.newPerson("u"), set: pick(w.rng, w.sets), place: &w.places[w.rng.IntN(len(w.places))],
 		reports: map[uuid.UUID][]report{},
 	}
-	h.user = w.oracle.User("u")
+	h.people = []*person{h.person}
 	h.start()
 	if number%setsEvery == 0 {
 		h.run = h.newRun()
@@ -164,12 +178,27 @@ func (h *history) play(number uint64) error {
 		h.widen()
 		h.flood()
 	}
+	if h.fresh && number%4096 == 767 {
+		events = 500
+		h.widen()
+		h.crowd()
+	}
+	if h.fresh {
+		h.addPeople()
+	}
 	for range events {
 		next := h.nextTime()
 		if err := h.decideDue(next); err != nil {
 			return err
 		}
 		h.now = next
+		as := h.id
+		if len(h.people) > 1 {
+			var err error
+			if as, err = h.meet(); err != nil {
+				return err
+			}
+		}
 		switch {
 		case g.chance(20):
 			h.change()
@@ -178,7 +207,7 @@ func (h *history) play(number uint64) error {
 		case g.chance(300) && !h.wide:
 			h.state.Erased, h.user.Erased = true, true
 		}
-		e := h.newEvent()
+		e := h.newEvent(as)
 		if g.chance(20) {
 			h.now -= g.span(minute) // another worker's clock is behind
 		}
@@ -208,11 +237,9 @@ func (h *history) decideNew(d waiting) error {
 
 // decideDue decides the deferrals that are due up to an instant, some of them late.
 func (h *history) decideDue(until engine.Millis) error {
-	for len(h.waiting) > 0 {
-		first := slices.MinFunc(h.waiting, func(a, b waiting) int {
-			return cmp.Or(cmp.Compare(a.DueAt, b.DueAt), bytes.Compare(a.Event.ID[:], b.Event.ID[:]))
-		})
-		if first.DueAt > until {
+	for {
+		first, some := h.nextDue()
+		if !some || first.DueAt > until {
 			return nil
 		}
 		h.now = max(h.now, first.DueAt)
@@ -223,7 +250,18 @@ func (h *history) decideDue(until engine.Millis) error {
 			return err
 		}
 	}
-	return nil
+}
+
+// nextDue returns what is due first of all people, whose turn it is then.
+func (h *history) nextDue() (first waiting, some bool) {
+	for _, p := range h.people {
+		for _, d := range p.waiting {
+			if !some || cmp.Or(cmp.Compare(d.DueAt, first.DueAt), bytes.Compare(d.Event.ID[:], first.Event.ID[:])) < 0 {
+				first, some, h.person = d, true, p
+			}
+		}
+	}
+	return first, some
 }
 
 // decideOne decides a deferral, with those that are due of its digest.
@@ -265,7 +303,9 @@ func turnOf(d waiting, score notify.Score) notifyoracle.Turn {
 }
 
 func (h *history) decideDigest(group []waiting) error {
-	id := func(first uuid.UUID) uuid.UUID { return notify.DigestID("u", group[0].DigestKey, group[0].Slot, first) }
+	id := func(first uuid.UUID) uuid.UUID {
+		return notify.DigestID(h.id, group[0].DigestKey, group[0].Slot, first)
+	}
 	var dues []notify.Due
 	var items []notifyoracle.Item
 	for _, d := range group {
@@ -321,7 +361,11 @@ func (h *history) compare(want *notifyoracle.Decision, got *notify.Record) error
 		fmt.Fprintf(h.Trace, "%4d %d %-8v turn %d %v want %v %v, got %v %v\n", h.steps, h.now, want.Type, want.Turn, want.EventID,
 			want.Outcome, want.Reasons, got.Outcome, got.Reasons)
 	}
-	if differences := notifyoracle.Compare(want, got); len(differences) > 0 {
+	differences := notifyoracle.Compare(want, got)
+	if got.Outcome != notify.Postponed && got.UserID != h.id {
+		differences = append(differences, fmt.Sprintf("user_id: want %s, got %s", h.id, got.UserID))
+	}
+	if len(differences) > 0 {
 		return fmt.Errorf("%v, turn %d\n  %s\nwant %+v\ngot  %+v", want.Type, want.Turn, strings.Join(differences, "\n  "), *want, *got)
 	}
 	return nil
@@ -338,6 +382,9 @@ func (h *history) fold(d waiting, r *notify.Record) (err error) {
 		if err := h.record(r); err != nil {
 			return err
 		}
+	}
+	if len(h.people) > 1 && r.Outcome != notify.Postponed {
+		h.records = append(h.records, *r)
 	}
 	for i := range r.Facts.FollowUps {
 		if err := h.followUp(d, &r.Facts.FollowUps[i]); err != nil {

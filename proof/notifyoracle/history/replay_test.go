@@ -112,8 +112,7 @@ func (w *World) replay(t *testing.T, number uint64, scores notify.Scores, change
 // replayUser decides one user's events on their own clock.
 func (w *World) replayUser(t *testing.T, p *processor.Processor, store *memory.Ledger, run *notifyoracle.Run, user string, s sets) {
 	t.Helper()
-	h := &history{World: w, state: &notify.State{}, set: s, place: &w.places[w.rng.IntN(len(w.places))], run: run}
-	h.user = w.oracle.User(user)
+	h := &history{World: w, person: w.newPerson(user), set: s, place: &w.places[w.rng.IntN(len(w.places))], run: run}
 	h.start()
 	if err := store.SetPreferences(t.Context(), user, h.prefs); err != nil {
 		t.Fatal(err)
@@ -127,8 +126,8 @@ func (w *World) replayUser(t *testing.T, p *processor.Processor, store *memory.L
 	var deliveries []processor.Delivery
 	for range 20 {
 		h.now = h.nextTime()
-		e := h.newEvent()
-		e.UserID, e.Timestamp = user, h.now
+		e := h.newEvent(user)
+		e.Timestamp = h.now
 		others.comes(e.Notification)
 		if e.ExpiresAt != 0 {
 			e.ExpiresAt = max(e.ExpiresAt, h.now+1)
