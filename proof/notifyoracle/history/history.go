@@ -312,6 +312,9 @@ func (h *history) decideDigest(group []waiting) error {
 		dues = append(dues, d.Due)
 		items = append(items, notifyoracle.Item{Event: d.event, Turn: d.Turn.Number, Spent: d.Turn.Spent, Key: d.DigestKey, Reported: d.Turn.Reported})
 	}
+	if slices.ContainsFunc(group, func(d waiting) bool { return d.Event.UserID != group[0].Event.UserID }) {
+		h.Seen[ofTwo]++
+	}
 	before := h.state.Append(nil)
 	got := notify.DecideDigest(h.set.theirs, &h.prefs, h.state, dues, make([]notify.Score, len(dues)), h.now)
 	if !bytes.Equal(before, h.state.Append(nil)) {

@@ -78,6 +78,9 @@ func (h *history) merge(alias, into *person) (err error) {
 	if differences := notifyoracle.ComparePreferences(&into.user.Preferences, &prefs); len(differences) > 0 {
 		return fmt.Errorf("%s is merged into %s:\n  %s", alias.id, into.id, strings.Join(differences, "\n  "))
 	}
+	if len(alias.state.Reserved)+len(into.state.Reserved) > notify.MaxSends {
+		h.Seen[slotsEnded]++
+	}
 	since := max(kept, max(alias.state.DecidedAt, into.state.DecidedAt)-notify.MaxHorizon, 0)
 	h.buffer = notify.MergeStates(alias.state, into.state, recordsFrom(alias.records, since), recordsFrom(into.records, since), since).Append(h.buffer[:0])
 	state, err := notify.ReadState(h.buffer)
@@ -124,8 +127,13 @@ func (h *history) forgetLastDigest(since engine.Millis) {
 	}
 }
 
-// merged is the case of two ids that are merged.
-var merged = Case{notify.Later, "merged"}
+// What merges must meet: two ids that are merged, and have more slots than one user can; a
+// digest with items of both.
+var (
+	merged     = Case{notify.Later, "merged"}
+	slotsEnded = Case{notify.Later, "slots ended by a merge"}
+	ofTwo      = Case{notify.Now, "a digest of two ids"}
+)
 
 // compareFold compares the state of a person with the fold over the records that are known.
 func (h *history) compareFold(since engine.Millis) error {
