@@ -322,10 +322,8 @@ func endedEarly(r *notify.Record) bool {
 func Replay(run *Run) []Violation {
 	c := newChecker(run)
 	for _, user := range c.ids() {
-		if !c.isAlias(user) {
-			before := map[uuid.UUID]*notify.Record{} // the newest record of each event
-			c.walk(user, func(u *User, r *notify.Record) bool { return c.replay(u, before, r) })
-		}
+		before := map[uuid.UUID]*notify.Record{} // the newest record of each event
+		c.walk(user, func(u *User, r *notify.Record) bool { return c.replay(u, before, r) })
 	}
 	return c.sorted()
 }

@@ -44,11 +44,25 @@ func (r *Run) standsFor(id, user string) bool {
 }
 
 // walk goes through the records of a person in the order in which they were decided. Those of
-// an alias are those of another user until the merge. each is told what the user was before;
+// an alias are those of another user until the merge; of an alias it goes through those that came later. each is told what the user was before;
 // where it returns false, the walk ends.
 func (c *checker) walk(id string, each func(u *User, r *notify.Record) bool) *User {
-	u, _ := c.walkUntil(id, -1, each)
+	if !c.isAlias(id) {
+		u, _ := c.walkUntil(id, -1, each)
+		return u
+	}
+	u := &User{oracle: c.oracle} // what comes for an alias of an erased person
+	for _, r := range c.users[id] {
+		if r.Seq > c.versionOf(id) && !each(u, r) {
+			break
+		}
+	}
 	return u
+}
+
+// versionOf returns the version up to which the records of an alias are its person's.
+func (r *Run) versionOf(alias string) int64 {
+	return r.Merges[slices.IndexFunc(r.Merges, func(m Merge) bool { return m.Alias == alias })].AliasVersion
 }
 
 // walkUntil walks through the records of an id up to a version, -1 for all.

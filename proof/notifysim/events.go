@@ -166,6 +166,14 @@ func (p *plan) earlierOf(d *schedule.RNG, user any) uuid.UUID {
 	return ids[d.N(len(ids))]
 }
 
+// eventOf returns the event of an id, nil where there is none.
+func (p *plan) eventOf(id uuid.UUID) *notify.Notification {
+	if at := slices.IndexFunc(p.events, func(e *notify.Notification) bool { return e.ID == id }); at >= 0 {
+		return p.events[at]
+	}
+	return nil
+}
+
 func instantText(at engine.Millis) string {
 	return at.Time().UTC().Format("2006-01-02T15:04:05.000Z")
 }
