@@ -9,6 +9,7 @@ import (
 	"keyfold/internal/cli"
 	"keyfold/service/notify/preference"
 	"keyfold/service/notify/simulate"
+	"keyfold/service/notify/users"
 	"keyfold/sink/ledger"
 )
 
@@ -35,13 +36,15 @@ type Program interface {
 	ChangePreferences(do func(preference.Store) error) error
 	// ForgetUser erases a user of notifications.
 	ForgetUser(user string) error
+	// ChangeUsers opens the ledger to merge users, calls do, and closes it.
+	ChangeUsers(do func(ledger.Merger) error) error
 	// UnknownUser is the error of a user of whom nothing is stored.
 	UnknownUser(user string) error
 }
 
 // Ledger is what the commands read.
 type Ledger interface {
-	ledger.Reader
+	users.Reader
 	simulate.Store
 	// CountRecords returns how many records a user has.
 	CountRecords(ctx context.Context, user string) (int64, error)

@@ -9,6 +9,7 @@ import (
 	"keyfold/service/notify/preference"
 
 	"keyfold/engine/notify"
+	"keyfold/sink/ledger"
 )
 
 // forget erases a user.
@@ -42,6 +43,7 @@ type forgottenUser struct {
 	Before    bool   `json:"erased_before"` // it was before the run
 	Decisions int64  `json:"decisions"`
 	Deferrals int64  `json:"deferrals"`
+	Aliases   int    `json:"aliases"` // ids that are erased with it
 	DryRun    bool   `json:"dry_run"`
 
 	known bool
@@ -70,7 +72,15 @@ func (c *forget[P]) Run(p P) error {
 }
 
 // look counts what is stored. A user whose row cannot be read can be erased all the same.
-func (f *forgottenUser) look(ctx context.Context, l Ledger) error {
+func (f *forgottenUser) look(ctx context.Context, l Ledger) (err error) {
+	if f.UserID, err = ledger.Person(ctx, l, f.UserID); err != nil {
+		return err
+	}
+	aliases, err := l.Aliases(ctx, f.UserID)
+	if err != nil {
+		return err
+	}
+	f.Aliases = len(aliases)
 	standings, err := l.Load(ctx, []notify.Ask{{User: f.UserID, Deferrals: true}})
 	if _, damaged := errors.AsType[*notify.UnreadableError](err); damaged {
 		f.known = true
@@ -88,8 +98,19 @@ func (f *forgottenUser) look(ctx context.Context, l Ledger) error {
 }
 
 func (f *forgottenUser) question() string {
-	return fmt.Sprintf("Erase user %s (%s, %s)? There is no way back.", cli.Printable(f.UserID),
+	with := ""
+	if f.Aliases > 0 {
+		with = " with " + aliasCount(f.Aliases)
+	}
+	return fmt.Sprintf("Erase user %s%s (%s, %s)? There is no way back.", cli.Printable(f.UserID), with,
 		cli.Count(f.Decisions, "decision"), cli.Count(f.Deferrals, "deferral"))
+}
+
+func aliasCount(n int) string {
+	if n == 1 {
+		return "1 alias"
+	}
+	return cli.Number(int64(n)) + " aliases"
 }
 
 func (f *forgottenUser) print(w *cli.Text, c cli.Confirmation) {
@@ -99,6 +120,9 @@ func (f *forgottenUser) print(w *cli.Text, c cli.Confirmation) {
 	}
 	w.Line("user %s: preferences, state, %s and the texts of %s %s", cli.Printable(f.UserID),
 		cli.Count(f.Deferrals, "deferral"), cli.Count(f.Decisions, "decision"), c.Done("erased"))
+	if f.Aliases > 0 {
+		w.Line("  and %s", aliasCount(f.Aliases))
+	}
 	if !f.DryRun {
 		w.Line("notifications for this user are not sent from now on")
 	}

@@ -49,7 +49,7 @@ func (c *intake[P]) Run(p P) (err error) {
 	bar := p.Progress("importing "+in.Name, in.Size, in.Read)
 	err = p.ChangePreferences(func(s preference.Store) (err error) {
 		named := 0
-		i := preference.Import{Store: s, DryRun: c.DryRun, Refuse: func(line int64, faults preference.Faults) {
+		i := preference.Import{Store: preference.Follow(s), DryRun: c.DryRun, Refuse: func(line int64, faults preference.Faults) {
 			if named++; named == maxNamed+1 {
 				p.Tell("%s has more lines at fault: they are counted", in.Name)
 			}

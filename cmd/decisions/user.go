@@ -15,6 +15,7 @@ type User[P Program] struct {
 	Show   show[P]   `cmd:"" help:"Show a user's preferences, what waits, and the last decisions. Read-only."`
 	Set    set[P]    `cmd:"" help:"Replace a user's preferences."`
 	Import intake[P] `cmd:"" help:"Store the preferences of many users."`
+	Merge  merge[P]  `cmd:"" help:"Make two ids of one person one user."`
 	Forget forget[P] `cmd:"" help:"Erase a user: preferences, state, waiting notifications, texts of decisions."`
 	Verify verify[P] `cmd:"" help:"Compare a user's stored state with the user's decisions. Read-only."`
 }
@@ -100,7 +101,7 @@ func (c *set[P]) Run(p P) error {
 	}
 	var stored ledger.Preferences
 	if err := p.ChangePreferences(func(s preference.Store) (err error) {
-		stored, err = preference.Change(p.Context(), s, c.ID, ledger.AnyVersion, preference.Replacement(own, members))
+		stored, err = preference.Change(p.Context(), preference.Follow(s), c.ID, ledger.AnyVersion, preference.Replacement(own, members))
 		return err
 	}); err != nil {
 		return err

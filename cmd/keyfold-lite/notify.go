@@ -13,6 +13,7 @@ import (
 	"keyfold/service/notify/preference"
 
 	"keyfold/engine"
+	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/sqlite"
 	"keyfold/sink/sqlfile"
 )
@@ -26,7 +27,7 @@ type notifyCmd struct {
 	Serve   notifyServeCmd       `cmd:"" help:"Decide notifications that are posted over HTTP."`
 	Rules   notifyRulesCmd       `cmd:"" help:"Check, test and show sets of rules."`
 	Explain notifyExplainCmd     `cmd:"" help:"Explain the decisions of a notification in words."`
-	User    decisions.User[*app] `cmd:"" help:"Show and verify a user, set and import preferences, erase a user."`
+	User    decisions.User[*app] `cmd:"" help:"Show and verify a user, set and import preferences, merge and erase users."`
 }
 
 // openDecisions opens the ledger of a data folder for reading, beside a running
@@ -66,6 +67,11 @@ func (a *app) ReadLedger(do func(decisions.Ledger) error) error {
 
 // ChangePreferences implements [decisions.Program].
 func (a *app) ChangePreferences(do func(preference.Store) error) error {
+	return a.changeLedger(func(l *sqlite.Ledger) error { return do(l) })
+}
+
+// changeLedger opens the ledger to write, calls do, and closes it.
+func (a *app) changeLedger(do func(*sqlite.Ledger) error) error {
 	if err := os.MkdirAll(a.data, 0o750); err != nil {
 		return err
 	}
@@ -74,6 +80,11 @@ func (a *app) ChangePreferences(do func(preference.Store) error) error {
 		return err
 	}
 	return errors.Join(do(file), file.Close())
+}
+
+// ChangeUsers implements [decisions.Program].
+func (a *app) ChangeUsers(do func(ledger.Merger) error) error {
+	return a.changeLedger(func(l *sqlite.Ledger) error { return do(l) })
 }
 
 // ForgetUser implements [decisions.Program].

@@ -129,7 +129,7 @@ var arguments = map[string]string{
 	"ingest": "--relay", "products import": "x --embed", "products learn": "--into x", "embed": "x",
 	"user show": "1", "user explain": "1", "recommend": "1", "user rebuild": "1 --streams=1", "user forget": "1", "dlq show": "x", "failed show": "x",
 	"history prune": "--older-than=1h", "notify failed show": "x", "notify failed remove": "x", "notify dlq show": "x", "notify send": "x",
-	"notify user show": "x", "notify user set": "x {}", "notify user import": "x", "notify user forget": "x", "notify user verify": "x",
+	"notify user show": "x", "notify user set": "x {}", "notify user import": "x", "notify user merge": "x y", "notify user forget": "x", "notify user verify": "x",
 	"notify decision show": "x", "notify event show": "x",
 	"notify rules lint": "x", "notify rules test": "x", "notify rules publish": "x --if-active=1 --note=x",
 	"notify rules rollback": "1", "notify rules simulate": "main.go", "notify rules diff": "1 2",

@@ -32,14 +32,48 @@ type Merger interface {
 	// Merge writes a merge. It returns how many decisions became those of [notify.Merge.Into],
 	// and [engine.ErrConflict] where one of the users has another version.
 	Merge(ctx context.Context, m *notify.Merge) (decisions int, err error)
+	// Aliases returns the ids that stand for a user, in the order of their merges.
+	Aliases(ctx context.Context, user string) ([]notify.Alias, error)
+}
+
+// Loader reads what is stored of users.
+type Loader interface {
+	Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing, error)
+}
+
+// Persons returns the users that ids stand for: of an alias the other one, of others themselves.
+func Persons(ctx context.Context, l Loader, ids ...string) (map[string]string, error) {
+	asks := make([]notify.Ask, len(ids))
+	for i, id := range ids {
+		asks[i].User = id
+	}
+	standings, err := l.Load(ctx, asks)
+	if _, damaged := errors.AsType[*notify.UnreadableError](err); err != nil && !damaged {
+		return nil, err
+	}
+	persons := make(map[string]string, len(ids))
+	for i, id := range ids {
+		persons[id] = id
+		if s := standings[i].State; s != nil && s.MergedInto != "" {
+			persons[id] = s.MergedInto
+		}
+	}
+	return persons, nil
+}
+
+// Person returns the user that an id stands for.
+func Person(ctx context.Context, l Loader, id string) (string, error) {
+	persons, err := Persons(ctx, l, id)
+	return persons[id], err
 }
 
 // Merged is what [MergeUsers] has done.
 type Merged struct {
-	Alias, Into string
-	Already     bool // they were one person's before
-	Decisions   int  // that the alias had
-	Waiting     int  // notifications of the alias that wait
+	Alias     string `json:"alias"`
+	Into      string `json:"user_id"`
+	Already   bool   `json:"already"`   // they were one person's before
+	Decisions int    `json:"decisions"` // that the alias had
+	Waiting   int    `json:"waiting"`   // notifications of the alias that wait
 }
 
 // mergeTries bounds how often a merge is made anew because decisions came between.

@@ -9,6 +9,7 @@ import (
 	"keyfold/service/notify/preference"
 
 	"keyfold/engine"
+	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/postgres"
 )
 
@@ -47,6 +48,11 @@ func (a *App) ChangePreferences(do func(preference.Store) error) error {
 // ForgetUser implements [decisions.Program].
 func (a *App) ForgetUser(user string) error {
 	return a.WithLedger(func(l *postgres.Ledger) error { return l.Forget(a.Ctx, user, engine.Now()) })
+}
+
+// ChangeUsers implements [decisions.Program].
+func (a *App) ChangeUsers(do func(ledger.Merger) error) error {
+	return a.WithLedger(func(l *postgres.Ledger) error { return do(l) })
 }
 
 // UnknownUser implements [decisions.Program].

@@ -15,7 +15,7 @@ type Cmd struct {
 	Send       sendCmd                  `cmd:"" uses:"broker" help:"Publish the notifications of a file."`
 	Cancel     cancelCmd                `cmd:"" uses:"ledger,rules" help:"End notifications that wait, and their follow-ups."`
 	Rules      rulesCmd                 `cmd:"" help:"Check, publish, compare and roll back sets of rules."`
-	User       decisions.User[*app.App] `cmd:"" uses:"ledger" help:"Show and verify a user, set and import preferences, erase a user."`
+	User       decisions.User[*app.App] `cmd:"" uses:"ledger" help:"Show and verify a user, set and import preferences, merge and erase users."`
 	Decision   decisionCmd              `cmd:"" uses:"ledger" help:"Show why a notification was decided so."`
 	Event      eventCmd                 `cmd:"" uses:"ledger" help:"Show all decisions of a notification."`
 	Deferrals  deferralsCmd             `cmd:"" uses:"ledger" help:"Count, list and release notifications that wait for their time."`

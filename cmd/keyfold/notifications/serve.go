@@ -45,6 +45,8 @@ notification is decided once under its event_id. With NOTIFY_REDIS_URL most repe
   POST /v1/decisions/preview              decide one notification without effect
   GET /v1/users/ID/decisions              a user's decisions, newest first; ?before=INSTANT&limit=N
   GET, PUT, PATCH /v1/users/ID/preferences zone, quiet hours, topics, digests, mutes, snooze, caps
+  GET /v1/users/ID/aliases                the ids that stand for a user
+  PUT /v1/users/ID/aliases/ALIAS          makes another id one of a user, as ` + "`keyfold notify user merge`" + ` does
   DELETE /v1/users/ID                     erases a user, as ` + "`keyfold notify user forget`" + ` does
   POST /v1/deliveries                     what the senders report of deliveries
   GET, POST /preferences?t=TOKEN          the page on which users see and change their preferences

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed" // the description
 	"errors"
-	"iter"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -24,11 +23,10 @@ import (
 
 // Ledger is what the API reads and writes beside decisions.
 type Ledger interface {
-	Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing, error)
 	Decision(ctx context.Context, id uuid.UUID) (*notify.Decided, error)
 	Decisions(ctx context.Context, ids []uuid.UUID) ([]notify.Decided, error)
-	Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error]
 	preference.Store
+	ledger.Merger
 	Forget(ctx context.Context, user string, at engine.Millis) error
 }
 
@@ -67,7 +65,7 @@ type Ports struct {
 	Publisher Publisher
 	Repeats   Repeats        // beside a Publisher; nil: the ledger is asked for each event
 	Reports   notify.Reports // nil: deliveries are not reported here
-	Erases    bool           // users are erased here
+	Erases    bool           // users are erased and merged here
 	Sets      notify.Sets    // of previews; nil: they are not served
 	Canceller Canceller      // nil: nothing is cancelled here
 	Pages     Pages          // of users; nil: there are none

@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
+	"keyfold/sink/ledger"
 	"keyfold/source/httpapi"
 )
 
@@ -93,6 +94,9 @@ func (a *API) Cancel(ctx context.Context, all []notify.Cancellation, limited boo
 		}
 	}
 	keys, err := a.keysByID(ctx, ids)
+	if err == nil {
+		err = a.ofPersons(ctx, all)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +121,26 @@ func (a *API) Cancel(ctx context.Context, all []notify.Cancellation, limited boo
 		results[at[i]] = cancelledOf(&known[i], &v)
 	}
 	return results, nil
+}
+
+// ofPersons has cancellations for aliases be for the users that these stand for.
+func (a *API) ofPersons(ctx context.Context, all []notify.Cancellation) error {
+	var ids []string
+	for i := range all {
+		if all[i].User != "" {
+			ids = append(ids, all[i].User)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	persons, err := ledger.Persons(ctx, a.ports.Ledger, ids...)
+	for i := range all {
+		if person, ok := persons[all[i].User]; ok {
+			all[i].User = person
+		}
+	}
+	return err
 }
 
 func (a *API) keysByID(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]notify.Known, error) {

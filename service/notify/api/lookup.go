@@ -44,7 +44,7 @@ func (a *API) lookUp(ctx context.Context, q *request) {
 			continue
 		}
 		e.repeat = true
-		q.compare(e, before.event.UserID, before.event.Body)
+		q.compare(e, before.event.User(), before.event.Body)
 	}
 	ids = a.lookUpRepeats(ctx, first, ids)
 	bounded, cancel := context.WithTimeout(ctx, lookupTimeout)
@@ -86,19 +86,24 @@ func (a *API) lookUpKeys(ctx context.Context, q *request, first map[uuid.UUID]*e
 	if away, was := a.outage.Ends(); was {
 		a.ports.Log.Info("the ledger is asked for repeats again", slog.Duration("away_for", away))
 	}
-	var compared []notify.Known
+	var compared, others []notify.Known
 	for _, key := range keys {
 		if key.Outcome == 0 {
 			continue
 		}
 		e := first[key.EventID]
 		e.repeat, e.known = true, key
-		if !key.Of(e.event.UserID) {
-			q.compare(e, key.User, nil)
-			continue
+		if compared = append(compared, key); !key.Of(e.event.UserID) {
+			others = append(others, key)
 		}
-		compared = append(compared, key)
 	}
+	if others, err = a.own(ctx, others, func(k *notify.Known) *notify.Notification { return first[k.EventID].event }); err != nil {
+		return err
+	}
+	for _, key := range others {
+		q.compare(first[key.EventID], key.User, nil)
+	}
+	compared = slices.DeleteFunc(compared, func(k notify.Known) bool { return first[k.EventID].refused() })
 	a.compareStored(ctx, q, first, compared)
 	return nil
 }
@@ -138,7 +143,7 @@ func (a *API) keys(ctx context.Context, ids []uuid.UUID) ([]notify.Known, error)
 func (q *request) compare(e *entry, user string, body []byte) {
 	fault := notify.Fault{Field: "event_id", Reason: notify.ReasonAnotherUser, Text: fmt.Sprintf(
 		"event %s: %s: give each event an event_id of its own", e.event.ID, "event_id belongs to another user's event")}
-	if user == e.event.UserID {
+	if user == e.event.User() {
 		mine, err := notify.ContentID(e.event.Body)
 		stored, storedErr := notify.ContentID(body)
 		if err != nil || storedErr != nil || mine == stored {

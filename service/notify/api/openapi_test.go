@@ -112,7 +112,7 @@ func TestDescribedScopes(t *testing.T) {
 			}
 		}
 	}
-	if checked != 12*len(names) {
+	if checked != 14*len(names) {
 		t.Errorf("%d requests", checked)
 	}
 }

@@ -21,7 +21,7 @@ func (a *API) preferences(r *httpapi.Request, user string) *httpapi.Answer {
 		if refused := r.Require(httpapi.ScopeRead); refused != nil {
 			return refused
 		}
-		stored, err := a.ports.Ledger.Preferences(r.Context(), user)
+		stored, err := preference.Follow(a.ports.Ledger).Preferences(r.Context(), user)
 		if err != nil {
 			return unread(err, "the preferences could not be read; ask again")
 		}
@@ -63,7 +63,7 @@ func (a *API) change(r *httpapi.Request, user string, types ...string) *httpapi.
 	make, err := changeOf(r.Method, body)
 	var stored ledger.Preferences
 	if err == nil {
-		stored, err = preference.Change(r.Context(), a.ports.Ledger, user, ifVersion, make)
+		stored, err = preference.Change(r.Context(), preference.Follow(a.ports.Ledger), user, ifVersion, make)
 	}
 	if err != nil {
 		return unchanged(err)

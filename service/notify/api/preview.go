@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -8,6 +9,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/sink/ledger"
 	"keyfold/source/httpapi"
 )
 
@@ -37,11 +39,10 @@ func (a *API) preview(r *httpapi.Request) *httpapi.Answer {
 		return refuse(http.StatusBadRequest, "", "bad_parameter", "one notification is previewed at a time: send one object")
 	}
 	event := q.entries[0].event
-	standings, err := a.ports.Ledger.Load(r.Context(), []notify.Ask{{User: event.UserID, Events: []uuid.UUID{event.ID}}})
+	standing, err := a.standing(r.Context(), event)
 	if err != nil {
 		return unread(err, "the user's state could not be read; ask again")
 	}
-	standing := &standings[0]
 	if known := standing.Known[0]; known.Outcome != 0 {
 		return a.previewKnown(r, q, known)
 	}
@@ -63,7 +64,7 @@ func (a *API) previewKnown(r *httpapi.Request, q *request, known notify.Known) *
 	}
 	e := &q.entries[0]
 	switch {
-	case known.User != e.event.UserID:
+	case known.User != e.event.User():
 		q.compare(e, known.User, nil)
 	case stored == nil:
 		return refuse(http.StatusNotFound, "event_id", "not_found", "it was decided, and its record is deleted by now")
@@ -74,4 +75,20 @@ func (a *API) previewKnown(r *httpapi.Request, q *request, known notify.Known) *
 		return q.refusal(http.StatusConflict)
 	}
 	return ok(Preview{Explained: Explain(stored), Repeat: true})
+}
+
+// standing reads what is stored of an event's user, and tells an event of an alias whose it is.
+func (a *API) standing(ctx context.Context, event *notify.Notification) (*notify.Standing, error) {
+	person, err := ledger.Person(ctx, a.ports.Ledger, event.UserID)
+	if err != nil {
+		return nil, err
+	}
+	if person != event.UserID {
+		event.Person = person
+	}
+	standings, err := a.ports.Ledger.Load(ctx, []notify.Ask{{User: person, Events: []uuid.UUID{event.ID}}})
+	if err != nil {
+		return nil, err
+	}
+	return &standings[0], nil
 }

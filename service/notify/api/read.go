@@ -144,6 +144,9 @@ func (a *API) decision(r *httpapi.Request, text string) *httpapi.Answer {
 // user serves what belongs to one user.
 func (a *API) user(r *httpapi.Request) *httpapi.Answer {
 	rest := strings.TrimPrefix(r.URL.EscapedPath(), usersPath)
+	if user, alias, ok := strings.Cut(rest, aliasesPath); ok && a.ports.Erases {
+		return a.aliases(r, user, alias)
+	}
 	escaped, what, whole := rest, "", true
 	if at := strings.LastIndexByte(rest, '/'); at >= 0 {
 		escaped, what, whole = rest[:at], rest[at+1:], false
@@ -151,12 +154,9 @@ func (a *API) user(r *httpapi.Request) *httpapi.Answer {
 	if what != "decisions" && what != "preferences" && (!whole || !a.ports.Erases) {
 		return noSuchPath()
 	}
-	user, err := url.PathUnescape(escaped)
-	if err == nil {
-		err = preference.CheckUser(user)
-	}
-	if err != nil || strings.Contains(escaped, "/") {
-		return refuse(http.StatusBadRequest, "user_id", "bad_user", fmt.Sprintf("the path has a user id of 1 to %d characters", notify.MaxUserRunes))
+	user, refused := userIn(escaped)
+	if refused != nil {
+		return refused
 	}
 	switch what {
 	case "":
@@ -165,6 +165,18 @@ func (a *API) user(r *httpapi.Request) *httpapi.Answer {
 		return a.preferences(r, user)
 	}
 	return reading(r, func() *httpapi.Answer { return a.history(r, user) })
+}
+
+// userIn returns the user whose id a part of a path is.
+func userIn(escaped string) (string, *httpapi.Answer) {
+	user, err := url.PathUnescape(escaped)
+	if err == nil {
+		err = preference.CheckUser(user)
+	}
+	if err != nil || strings.Contains(escaped, "/") {
+		return "", refuse(http.StatusBadRequest, "user_id", "bad_user", fmt.Sprintf("the path has a user id of 1 to %d characters", notify.MaxUserRunes))
+	}
+	return user, nil
 }
 
 const (
@@ -185,8 +197,12 @@ func (a *API) history(r *httpapi.Request, user string) *httpapi.Answer {
 		Decisions []Explained `json:"decisions"`
 		Next      string      `json:"next,omitempty"`
 	}{user, []Explained{}, ""}
+	person, err := ledger.Person(r.Context(), a.ports.Ledger, user)
+	if err != nil {
+		return unread(err, "the decisions could not be read; ask again")
+	}
 	last := engine.Millis(0)
-	for d, err := range a.ports.Ledger.Records(r.Context(), ledger.Filter{User: user, To: before, Page: limit + 1}) {
+	for d, err := range a.ports.Ledger.Records(r.Context(), ledger.Filter{User: person, To: before, Page: limit + 1}) {
 		if err != nil {
 			return unread(err, "the decisions could not be read; ask again")
 		}

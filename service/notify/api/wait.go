@@ -112,12 +112,8 @@ func (a *API) poll(ctx context.Context, q *request) error {
 		if err != nil {
 			return err
 		}
-		for _, key := range keys {
-			for _, e := range open[key.EventID] {
-				if e.known = key; key.Outcome != 0 && !key.Of(e.event.UserID) {
-					q.compare(e, key.User, nil)
-				}
-			}
+		if err := a.learn(ctx, q, open, keys); err != nil {
+			return err
 		}
 		if !slices.ContainsFunc(keys, func(k notify.Known) bool { return k.Outcome == 0 }) {
 			return nil
@@ -128,4 +124,23 @@ func (a *API) poll(ctx context.Context, q *request) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// learn takes the keys of events that were decided.
+func (a *API) learn(ctx context.Context, q *request, open map[uuid.UUID][]*entry, keys []notify.Known) error {
+	for _, key := range keys {
+		for _, e := range open[key.EventID] {
+			if e.known = key; key.Outcome == 0 || key.Of(e.event.User()) {
+				continue
+			}
+			others, err := a.own(ctx, []notify.Known{key}, func(*notify.Known) *notify.Notification { return e.event })
+			if err != nil {
+				return err
+			}
+			if len(others) > 0 {
+				q.compare(e, key.User, nil)
+			}
+		}
+	}
+	return nil
 }

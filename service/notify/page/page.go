@@ -27,7 +27,7 @@ type Pages struct {
 
 // New returns the pages of a store, for tokens of links. Topics are those of the set in force.
 func New(store preference.Store, sets notify.Sets, links *link.Links) (*Pages, error) {
-	p := &Pages{Now: engine.Now, store: store, sets: sets, links: links}
+	p := &Pages{Now: engine.Now, store: preference.Follow(store), sets: sets, links: links}
 	// A proxy in front may name another host to this server than the browser knows.
 	if err := p.origin.AddTrustedOrigin(links.Origin()); err != nil {
 		return nil, engine.ConfigurationError("notify_links", err)

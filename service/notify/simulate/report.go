@@ -19,7 +19,7 @@ type Report struct {
 	Sample        float64  `json:"sample"` // share of the users
 	Users         int64    `json:"users"`
 	Read          int64    `json:"decisions_read"`
-	NotReplayable int64    `json:"not_replayable"` // their users are erased: they have no event
+	NotReplayable int64    `json:"not_replayable"` // their users are erased and they have no event, or were merged later
 	Changed       int64    `json:"changed"`        // another outcome, reason, rule, time or channel, or not made at all
 	Added         int64    `json:"added"`          // later turns that the candidate makes in addition
 	Matrix        []Cell   `json:"matrix"`
@@ -80,7 +80,7 @@ func (r *Report) add(id string, u *user, c *Config) {
 			continue
 		}
 		r.Read++
-		if d.Event == nil {
+		if d.Event == nil || d.Record.DecidedAt < u.from {
 			r.NotReplayable++
 			continue
 		}
@@ -172,7 +172,7 @@ func (r *Report) Print(w *cli.Text) {
 	w.Row("decisions read", r.Read, "")
 	w.Row("changed", r.Changed, "another outcome, reason, rule, time or channel, or not made")
 	w.Row("added", r.Added, "later turns that are not recorded")
-	w.Row("not replayable", r.NotReplayable, "their users are erased")
+	w.Row("not replayable", r.NotReplayable, "their users are erased, or were merged later")
 	w.Line("")
 	r.printMatrix(w)
 	if len(r.Rules) > 0 {

@@ -17,6 +17,8 @@ import (
 // retention and workers go on beside a simulation.
 type Store interface {
 	Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error]
+	// Aliases returns the ids that stand for a user.
+	Aliases(ctx context.Context, user string) ([]notify.Alias, error)
 	// UsersSince returns the ids of at most n users that follow one, in the order of the
 	// ids, with a decision at or after since. Erased ones are left out.
 	UsersSince(ctx context.Context, since engine.Millis, after string, n int) ([]string, error)
@@ -112,8 +114,16 @@ func runUser(ctx context.Context, store Store, c *Config, report *Report, id str
 		}
 		recorded = append(recorded, d)
 	}
-	u := newUser(c.Set, recorded)
-	u.replay(c.From, c.To-1)
+	aliases, err := store.Aliases(ctx, id)
+	if err != nil {
+		return fmt.Errorf("read the aliases of a user: %w", err)
+	}
+	from := c.From
+	for _, a := range aliases { // what two decided that are one now cannot be decided anew as one
+		from = max(from, a.MergedAt+1)
+	}
+	u := newUser(c.Set, from, recorded)
+	u.replay(c.To - 1)
 	report.add(id, u, c)
 	if c.Done != nil {
 		c.Done(report.Read)

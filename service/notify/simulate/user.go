@@ -29,6 +29,7 @@ type waiting struct {
 // user is one user under a candidate.
 type user struct {
 	set      *notify.Set
+	from     engine.Millis    // what was decided before is taken as it is
 	recorded []notify.Decided // in the order of Seq
 	at       map[turn]int     // of recorded
 	state    notify.State
@@ -40,8 +41,8 @@ type user struct {
 	madeAt   map[turn]int
 }
 
-func newUser(set *notify.Set, recorded []notify.Decided) *user {
-	u := &user{set: set, recorded: recorded, at: map[turn]int{}, met: map[uuid.UUID]bool{}, madeAt: map[turn]int{}, takes: map[uuid.UUID]*notify.Place{}}
+func newUser(set *notify.Set, from engine.Millis, recorded []notify.Decided) *user {
+	u := &user{set: set, from: from, recorded: recorded, at: map[turn]int{}, met: map[uuid.UUID]bool{}, madeAt: map[turn]int{}, takes: map[uuid.UUID]*notify.Place{}}
 	for i := range recorded {
 		u.at[turnOf(&recorded[i].Record)] = i
 		if e := recorded[i].Event; e != nil {
@@ -53,12 +54,12 @@ func newUser(set *notify.Set, recorded []notify.Decided) *user {
 	return u
 }
 
-// replay decides what was recorded in a window. Earlier records come to the state and the
+// replay decides what was recorded from u.from on. Earlier records come to the state and the
 // deferrals with which it begins.
-func (u *user) replay(from, until engine.Millis) {
+func (u *user) replay(until engine.Millis) {
 	for i := 0; i < len(u.recorded); {
 		d := &u.recorded[i]
-		if d.Record.DecidedAt < from || d.Event == nil {
+		if d.Record.DecidedAt < u.from || d.Event == nil {
 			u.begin(d)
 			i++
 			continue

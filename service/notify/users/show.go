@@ -12,6 +12,8 @@ import (
 // Shown is a user as `user show` prints it.
 type Shown struct {
 	UserID      string             `json:"user_id"`
+	Named       string             `json:"alias,omitempty"` // the id that was asked for, where it is an alias
+	Aliases     []string           `json:"aliases"`
 	Version     int64              `json:"version"`
 	Erased      bool               `json:"erased"`
 	Preferences notify.Preferences `json:"preferences"`
@@ -27,8 +29,20 @@ type Waiting struct {
 	DueAt   string `json:"due_at"`
 }
 
-// Show reads a user with the last decisions. It returns nil where nothing is stored.
-func Show(ctx context.Context, l ledger.Reader, user string, last int) (*Shown, error) {
+// Reader reads what is stored of users and their aliases.
+type Reader interface {
+	ledger.Reader
+	Aliases(ctx context.Context, user string) ([]notify.Alias, error)
+}
+
+// Show reads a user with the last decisions, of an alias the user that it stands for. It returns
+// nil where nothing is stored.
+func Show(ctx context.Context, l Reader, user string, last int) (*Shown, error) {
+	named := user
+	user, err := ledger.Person(ctx, l, user)
+	if err != nil {
+		return nil, err
+	}
 	standings, err := l.Load(ctx, []notify.Ask{{User: user, Deferrals: true}})
 	if err != nil {
 		return nil, err
@@ -39,7 +53,17 @@ func Show(ctx context.Context, l ledger.Reader, user string, last int) (*Shown, 
 	}
 	u := &Shown{
 		UserID: user, Version: s.Version, Erased: s.State != nil && s.State.Erased, Preferences: s.Preferences,
-		Waiting: []Waiting{}, Decisions: []notify.Record{},
+		Waiting: []Waiting{}, Decisions: []notify.Record{}, Aliases: []string{},
+	}
+	if named != user {
+		u.Named = named
+	}
+	aliases, err := l.Aliases(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range aliases {
+		u.Aliases = append(u.Aliases, a.ID)
 	}
 	for i := range s.Deferred {
 		d := &s.Deferred[i]
@@ -58,7 +82,13 @@ func Show(ctx context.Context, l ledger.Reader, user string, last int) (*Shown, 
 
 // Print prints the user. No text of a notification is shown.
 func (u *Shown) Print(w *cli.Text) {
+	if u.Named != "" {
+		w.Line("%s is an alias", cli.Printable(u.Named))
+	}
 	w.Line("user %s", cli.Printable(u.UserID))
+	if len(u.Aliases) > 0 {
+		w.Line("  aliases      %s", cli.Printable(strings.Join(u.Aliases, ", ")))
+	}
 	if u.Erased {
 		w.Line("  erased: later notifications are not sent")
 	}

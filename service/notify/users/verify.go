@@ -22,6 +22,10 @@ type Verified struct {
 // Verify compares a user's stored state with the user's records, of which those from before
 // kept are no longer stored. It returns nil where nothing is stored.
 func Verify(ctx context.Context, l ledger.Reader, user string, kept engine.Millis) (*Verified, error) {
+	user, err := ledger.Person(ctx, l, user)
+	if err != nil {
+		return nil, err
+	}
 	v, err := ledger.Verify(ctx, l, user, kept)
 	if err != nil || v.Version == 0 {
 		return nil, err
