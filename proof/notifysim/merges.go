@@ -256,3 +256,8 @@ func (s *simulation) eraseAll(id string) {
 	}
 	maps.DeleteFunc(s.own, func(one string, _ notify.Preferences) bool { return s.person(one) == person })
 }
+
+// Aliases implements [ledger.Merger].
+func (m *merger) Aliases(ctx context.Context, user string) ([]notify.Alias, error) {
+	return ask(ctx, m.client, "aliases", 0, func(ctx context.Context) ([]notify.Alias, error) { return m.store.Aliases(ctx, user) })
+}

@@ -106,9 +106,10 @@ func (h *history) merge(alias, into *person) (err error) {
 }
 
 // keptFrom draws from when on records are kept, 0 for all. The newest of both are, and of one
-// horizon: a record that is not known may have dropped more than those that are.
+// horizon: a record that is not known may have dropped more than those that are, and so may have
+// one that filled the slots. Of a run all are kept.
 func (h *history) keptFrom(alias, into *person) engine.Millis {
-	if !h.rng.chance(3) || h.sets[0].theirs.Policy.Horizon() != h.sets[1].theirs.Policy.Horizon() {
+	if !h.rng.chance(3) || h.wide || h.run != nil || h.sets[0].theirs.Policy.Horizon() != h.sets[1].theirs.Policy.Horizon() {
 		return 0
 	}
 	return max(0, min(alias.state.DecidedAt, into.state.DecidedAt)-h.rng.span(3*day))
