@@ -240,7 +240,7 @@ func (s *simulation) checkErased(user string, at time.Time) {
 type counts struct {
 	Conflicts, Unknowns, Again, Expired, Postponed, Digests, Later, Repeated, Killed, Erased int64
 	FollowUps, Cancelled, Replaced, ReadEnds, Limits, TopicDigests, Snoozed                  int64
-	Merged, MergedAgain, OfAliases                                                           int64
+	Merged, MergedAgain, MergeConflicts, OfAliases                                           int64
 }
 
 func (c *counts) add(o counts) {
@@ -311,7 +311,7 @@ func (s *simulation) counts() (c counts) {
 			c.OfAliases++
 		}
 	}
-	c.Merged, c.MergedAgain = int64(len(s.store.merges)), s.front.again
+	c.Merged, c.MergedAgain, c.MergeConflicts = int64(len(s.store.merges)), s.front.again, s.store.conflicts
 	c.Erased = int64(len(s.erased))
 	return c
 }

@@ -50,7 +50,12 @@ func (f *front) mergeOf(number int) {
 		k := f.lives[d.N(len(f.lives))]
 		f.mu.Unlock()
 		if k != nil {
-			done, err := ledger.MergeUsers(k.ctx, &merger{&client{k, k.store}}, alias, into, k.clock())
+			ctx, cancel := context.WithCancel(k.ctx)
+			if !f.quiet() && d.Chance(400) { // it is cut off
+				ctx, cancel = context.WithTimeout(k.ctx, d.Between(time.Microsecond, 15*time.Millisecond))
+			}
+			done, err := ledger.MergeUsers(ctx, &merger{&client{k, k.store}}, alias, into, k.clock())
+			cancel()
 			if f.merged(alias, into, &done, err) {
 				return
 			}
@@ -70,6 +75,7 @@ func (f *front) merged(alias, into string, done *ledger.Merged, err error) bool 
 		return false
 	}
 	f.merging--
+	f.again += boolOf(done.Already)
 	_, gone := f.erased[alias]
 	if _, too := f.erased[into]; too {
 		gone = true
@@ -80,8 +86,6 @@ func (f *front) merged(alias, into string, done *ledger.Merged, err error) bool 
 		f.fault("a merge of %s into %s is answered, and they are %s and %s", alias, into, f.person(alias), f.person(into))
 	case permanent && !gone && !one && f.person(alias) == alias:
 		f.fault("a merge of %s into %s is refused: %w", alias, into, err)
-	case done.Already:
-		f.again++
 	}
 	return true
 }
@@ -167,7 +171,9 @@ func (m *merger) Merge(ctx context.Context, made *notify.Merge) (int, error) {
 	}
 	decisions, err := m.store.merge(made)
 	if errors.Is(err, engine.ErrConflict) {
-		m.Note("store", "a merge conflicts", int64(m.number))
+		m.mu.Lock()
+		m.store.conflicts++
+		m.mu.Unlock()
 	}
 	if err := m.answer(ctx, &d); err != nil {
 		return 0, err

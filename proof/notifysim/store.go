@@ -28,6 +28,8 @@ type store struct {
 	leases map[uuid.UUID]engine.Millis // of claimed deferrals, by the clock of the claimer
 	late   int                         // commits that are on their way
 	merges []notifyoracle.Merge        // that were written
+
+	conflicts int64 // of merges
 }
 
 func newStore(s *simulation) *store {
