@@ -20,6 +20,15 @@ type Merge struct {
 	Preferences               Preferences // of both
 }
 
+// OfAlias returns the state of an id that stands for the user since the merge.
+func (m *Merge) OfAlias() *State {
+	s := &State{MergedInto: m.Into}
+	if m.State != nil {
+		s.DecidedAt = m.State.DecidedAt
+	}
+	return s
+}
+
 // Alias is an id that stands for another one.
 type Alias struct {
 	ID       string        `json:"alias"`

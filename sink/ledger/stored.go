@@ -26,14 +26,18 @@ func (d Decoder) State(user string, b []byte) (*notify.State, error) {
 	return s, nil
 }
 
-// Event returns nil for NULL. It keeps body.
-func (d Decoder) Event(body []byte) (*notify.Notification, error) {
+// Event returns an event in a row of a user, nil for NULL. It keeps body. The event names
+// another user where that one is an alias of the row's, since a merge.
+func (d Decoder) Event(user string, body []byte) (*notify.Notification, error) {
 	if body == nil {
 		return nil, nil
 	}
 	e, err := notify.ParseStored(body)
 	if err != nil {
 		return nil, d.Damaged("an event", err)
+	}
+	if user != "" && user != e.UserID {
+		e.Person = user
 	}
 	return e, nil
 }

@@ -155,8 +155,9 @@ func testMergeOfNothing(t *testing.T, s Store) {
 }
 
 // A decision that was made before a merge conflicts, of either user, also of one of whom nothing was stored.
+// Of an event that is the person's by then the answer is that it is another user's.
 func testMergeConflicts(t *testing.T, s Store) {
-	fold(t, s, "a", notify.Now, start)
+	moved := fold(t, s, "a", notify.Later, start)
 	fold(t, s, "b", notify.Now, start)
 	before := map[string]notify.Standing{}
 	for _, user := range []string{"a", "b", "new"} {
@@ -168,9 +169,14 @@ func testMergeConflicts(t *testing.T, s Store) {
 		_, err := folded(s, &stale, user, notify.Later, start+1)
 		conflict(t, err)
 	}
+	stale := before["a"]
+	d := Decide(moved.Event, stale.Version+1, 1, notify.Never, start+2)
+	state := stale.State.Clone()
+	state.DecidedAt = start + 2
+	anotherUser(t, commit(s, notify.Change{User: "a", Version: stale.Version, State: state, Decided: []notify.Decided{d}}))
 	_, err := s.Merge(ctx, &notify.Merge{Alias: "c", Into: "b", At: start, IntoVersion: before["b"].Version, State: &notify.State{}})
 	conflict(t, err)
-	equal(t, "deferrals", nextDue(t, s), 0)
+	equal(t, "deferrals", dueIDs(standing(t, s, "b").Deferred), idsOf(moved))
 	verified(t, s, "b", 2)
 }
 

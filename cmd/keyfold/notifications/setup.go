@@ -139,7 +139,7 @@ func setUpQueues(a *app.App) (*queuesSetUp, error) {
 
 func setUpTables(a *app.App) (*tablesSetUp, error) {
 	done := &tablesSetUp{
-		Tables: []string{"notify_users", "notify_preferences", "notify_event_keys", "notify_decisions", "notify_deferrals", "notify_rule_sets", "notify_rules"},
+		Tables: []string{"notify_users", "notify_preferences", "notify_aliases", "notify_event_keys", "notify_decisions", "notify_deferrals", "notify_rule_sets", "notify_rules"},
 		Ahead:  postgres.DefaultRetention().Ahead,
 	}
 	err := a.WithLedgerOwner(func(ledger *postgres.Ledger) (err error) {

@@ -44,11 +44,11 @@ func (l *Ledger) Merge(ctx context.Context, m *notify.Merge) (decisions int, err
 	into.responses = into.responses.Join(alias.responses)
 	into.version, into.state = m.AliasVersion+m.IntoVersion+1, clone(m.State)
 	for _, a := range l.aliases[m.Alias] {
-		l.putAlias(a, m.Into, m.State)
+		l.putAlias(a, m)
 	}
 	delete(l.aliases, m.Alias)
 	decisions = len(alias.records)
-	l.putAlias(notify.Alias{ID: m.Alias, MergedAt: m.At}, m.Into, m.State)
+	l.putAlias(notify.Alias{ID: m.Alias, MergedAt: m.At}, m)
 	return decisions, nil
 }
 
@@ -86,13 +86,9 @@ func (l *Ledger) moveRecords(alias, into *user, name string) {
 }
 
 // putAlias makes an id stand for a user.
-func (l *Ledger) putAlias(a notify.Alias, into string, state *notify.State) {
-	s := &notify.State{MergedInto: into}
-	if state != nil {
-		s.DecidedAt = state.DecidedAt
-	}
-	l.users[a.ID] = &user{version: l.version(a.ID) + 1, state: s}
-	l.aliases[into] = append(l.aliases[into], a)
+func (l *Ledger) putAlias(a notify.Alias, m *notify.Merge) {
+	l.users[a.ID] = &user{version: l.version(a.ID) + 1, state: m.OfAlias()}
+	l.aliases[m.Into] = append(l.aliases[m.Into], a)
 }
 
 // forgetAliases erases the other ids of a user.

@@ -47,7 +47,7 @@ func scanDeferral(row pgx.CollectableRow) (d deferral, err error) {
 	if d.Turn.Spent, err = decodeIDs(spent); err != nil {
 		return d, err
 	}
-	d.Event, err = decode.Event(event)
+	d.Event, err = decode.Event(d.user, event)
 	return d, err
 }
 

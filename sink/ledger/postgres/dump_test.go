@@ -5,15 +5,21 @@ import (
 	"os/exec"
 	"testing"
 
+	"keyfold/engine/notify"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/process"
 )
 
-// What pg_dump makes of a ledger is restored by psql, with what waits in it.
+// What pg_dump makes of a ledger is restored by psql, with what waits in it, and with aliases.
 func TestADumpIsRestored(t *testing.T) {
 	server := pgtest.Shared(t)
 	url := newURL(t)
-	fillDeferrals(t, openAt(t, url), 40, 10)
+	before := openAt(t, url)
+	fillDeferrals(t, before, 40, 10)
+	for _, user := range []string{"alias", "into"} {
+		must(t, commitOne(before, one(user, notify.Never)))
+	}
+	mergeUsers(t, before, "alias", "into")
 	program := func(name string) string {
 		path, err := process.Find("postgresql-client", name)
 		must(t, err)
@@ -33,5 +39,11 @@ func TestADumpIsRestored(t *testing.T) {
 	must(t, err)
 	if len(all) != 40 {
 		t.Errorf("%d of 40 due deferrals are there", len(all))
+	}
+	mergeUsers(t, l, "another", "into")
+	aliases, err := l.Aliases(ctx, "into")
+	must(t, err)
+	if len(aliases) != 2 || aliases[0].ID != "alias" || aliases[1].ID != "another" {
+		t.Errorf("aliases are %+v", aliases)
 	}
 }

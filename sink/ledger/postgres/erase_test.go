@@ -133,7 +133,8 @@ func TestInterruptedErasure(t *testing.T) {
 	const user = "Kassandra-71"
 	waiting := fillUser(t, l, user, 1)
 	before := standingOf(t, l, user)
-	must(t, l.bury(ctx, user, start+5))
+	_, err := l.bury(ctx, user, start+5)
+	must(t, err)
 	if s := standingOf(t, l, user); !s.State.Erased || len(s.Deferred) > 0 || s.Version != before.Version+1 || s.Preferences.Caps != (notify.Caps{}) {
 		t.Errorf("the user is %+v", s)
 	}

@@ -84,3 +84,33 @@ func TestUndispatchedOf98PartitionsIsNotCompiled(t *testing.T) {
 		t.Error("this server compiles nothing: install its JIT provider (llvmjit), or the test tells nothing")
 	}
 }
+
+// With 98 partitions the server compiles no plan of a merge or an erasure that names them.
+func TestMergesOf98PartitionsAreNotCompiled(t *testing.T) {
+	l, plans := explained(t, newURL(t))
+	_, err := l.EnsurePartitions(ctx, start, 98)
+	must(t, err)
+	for _, user := range []string{"alias", "into"} {
+		must(t, commitOne(l, oneAt(user, 0, notify.Now, start+50*day)))
+	}
+	m := mergeOf(t, l, "alias", "into")
+	for i, call := range []func() error{
+		func() error { _, err := l.Merge(ctx, m); return err },
+		func() error { return l.Forget(ctx, "into", start) },
+	} {
+		plans()
+		must(t, call())
+		told := 0
+		for plan := range strings.SplitSeq(plans(), "duration: ") {
+			if !strings.Contains(plan, " on notify_decisions_") {
+				continue
+			}
+			if told++; strings.Contains(plan, "JIT:") {
+				t.Errorf("call %d: the plan was compiled:\n%s", i, plan)
+			}
+		}
+		if told == 0 {
+			t.Errorf("call %d: no plan was told", i)
+		}
+	}
+}

@@ -46,35 +46,46 @@ type partition struct {
 }
 
 func (l *Ledger) partitions(ctx context.Context) ([]partition, error) {
-	return collect(ctx, l, "list partitions", func(row pgx.CollectableRow) (p partition, err error) {
-		if err = row.Scan(&p.name, &p.attached); err != nil {
-			return p, err
-		}
-		from, err := time.Parse(partitionName, p.name)
-		p.from = engine.Millis(from.UnixMilli())
+	return collect(ctx, l, "list partitions", scanPartition, listPartitions)
+}
+
+func scanPartition(row pgx.CollectableRow) (p partition, err error) {
+	if err = row.Scan(&p.name, &p.attached); err != nil {
 		return p, err
-	}, listPartitions)
+	}
+	from, err := time.Parse(partitionName, p.name)
+	p.from = engine.Millis(from.UnixMilli())
+	return p, err
 }
 
 // Days returns the start of each day (UTC) that has a partition, ascending.
 func (l *Ledger) Days(ctx context.Context) (days []engine.Millis, err error) {
 	all, err := l.partitions(ctx)
+	return daysOf(all), err
+}
+
+func daysOf(all []partition) (days []engine.Millis) {
 	for _, p := range all {
 		if p.attached {
 			days = append(days, p.from)
 		}
 	}
-	return days, err
+	return days
 }
 
 // OldestDay returns the start of the first day (UTC) whose records are kept; the end of
 // time where there is none.
 func (l *Ledger) OldestDay(ctx context.Context) (engine.Millis, error) {
-	days, err := l.Days(ctx)
-	if err != nil || len(days) == 0 {
-		return endOfTime, err
+	all, err := l.partitions(ctx)
+	return oldestOf(all), err
+}
+
+func oldestOf(all []partition) engine.Millis {
+	days := daysOf(all)
+	if len(days) == 0 {
+		return endOfTime
 	}
-	return days[0], nil
+	return days[0]
 }
 
 // EnsurePartitions makes the partitions of a number of days (UTC), of which the first

@@ -54,7 +54,7 @@ func scanDecision(row pgx.CollectableRow) (d notify.Decided, err error) {
 	if err = decode.JSON(facts, &r.Facts); err != nil {
 		return d, err
 	}
-	d.Event, err = decode.Event(event)
+	d.Event, err = decode.Event(r.UserID, event)
 	return d, err
 }
 

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -19,14 +18,17 @@ const (
 	raiseVersion = `INSERT INTO notify_users AS u (user_id, version, state, decided_at) VALUES ($1, 1, '', to_timestamp(0))
 		ON CONFLICT (user_id) DO UPDATE SET version = u.version + 1`
 
-	// The user's row is locked by then, and with it the version of the preferences.
-	preferencesVersion = `SELECT coalesce(max(version), 0) FROM notify_preferences WHERE user_id = $1`
+	// The user's row is locked by then, and with it the version of the preferences, and
+	// whether the user is an alias.
+	preferencesVersion = `SELECT coalesce(max(version), 0), (SELECT a.user_id FROM notify_aliases a WHERE a.alias = $1)
+		FROM notify_preferences WHERE user_id = $1`
 
 	putPreferences = `INSERT INTO notify_preferences AS p (user_id, preferences) VALUES ($1, $2::json)
 		ON CONFLICT (user_id) DO UPDATE SET preferences = excluded.preferences, version = p.version + 1, updated_at = now()
 		RETURNING version`
 
-	readPreferences = `SELECT p.preferences::text, coalesce(p.version, 0), EXISTS (SELECT FROM notify_users u WHERE u.user_id = $2)
+	readPreferences = `SELECT p.preferences::text, coalesce(p.version, 0), EXISTS (SELECT FROM notify_users u WHERE u.user_id = $2),
+			(SELECT a.user_id FROM notify_aliases a WHERE a.alias = $1)
 		FROM (SELECT) AS one LEFT JOIN notify_preferences p ON p.user_id = $1`
 
 	// The row is there to be locked.
@@ -56,7 +58,8 @@ func (l *Ledger) SetPreferences(ctx context.Context, user string, own notify.Pre
 
 // UpdatePreferences replaces a user's preferences of a version and returns the next one. It
 // raises the user's version too, so that a decision made with the former ones conflicts. The
-// error is a [*ledger.VersionError] where others are stored.
+// error is a [*ledger.VersionError] where others are stored, and a [*ledger.MergedError] where
+// the user is an alias.
 func (l *Ledger) UpdatePreferences(ctx context.Context, user string, ifVersion int64, own notify.Preferences) (version int64, err error) {
 	preferences, err := json.Marshal(&own)
 	if err != nil {
@@ -64,39 +67,56 @@ func (l *Ledger) UpdatePreferences(ctx context.Context, user string, ifVersion i
 	}
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
-	var other *ledger.VersionError
+	var refused error
 	err = l.transaction(ctx, "set preferences", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, raiseVersion, user)
 		if codeOf(err) == codeErased {
 			return ledger.ErasedError(user)
 		}
-		if err == nil && ifVersion != ledger.AnyVersion {
-			var stored int64
-			if err = tx.QueryRow(ctx, preferencesVersion, user).Scan(&stored); err == nil {
-				err = ledger.CheckVersion(ifVersion, stored)
-			}
-		}
-		if errors.As(err, &other) {
-			return other
-		}
+		var stored int64
+		var into *string
 		if err == nil {
+			err = tx.QueryRow(ctx, preferencesVersion, user).Scan(&stored, &into)
+		}
+		if err != nil {
+			return err
+		}
+		if refused = merged(user, into); refused == nil {
+			refused = ledger.CheckVersion(ifVersion, stored)
+		}
+		if err = refused; err == nil {
 			err = tx.QueryRow(ctx, putPreferences, user, string(preferences)).Scan(&version)
 		}
 		return err
 	})
-	if other != nil {
-		return 0, other
+	if refused != nil {
+		return 0, refused
 	}
 	return version, err
 }
 
-// Preferences reads a user's preferences with their version.
+// merged returns the error of preferences of a user who is an alias of another one.
+func merged(user string, into *string) error {
+	if into == nil {
+		return nil
+	}
+	return &ledger.MergedError{User: user, Into: *into}
+}
+
+// Preferences reads a user's preferences with their version. The error is a
+// [*ledger.MergedError] where the user is an alias.
 func (l *Ledger) Preferences(ctx context.Context, user string) (p ledger.Preferences, err error) {
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
 	var own []byte
-	if err := l.pool.QueryRow(ctx, readPreferences, user, notify.Tombstone(user)).Scan(&own, &p.Version, &p.Erased); err != nil {
+	var into *string
+	if err := l.pool.QueryRow(ctx, readPreferences, user, notify.Tombstone(user)).Scan(&own, &p.Version, &p.Erased, &into); err != nil {
 		return p, mark(ctx, "read preferences", err)
+	}
+	if !p.Erased { // an erasure deletes links last
+		if err := merged(user, into); err != nil {
+			return p, err
+		}
 	}
 	if err := decode.JSON(own, &p.Own); err != nil {
 		return p, fmt.Errorf("user %q: %w", user, err)

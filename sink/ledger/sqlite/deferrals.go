@@ -52,7 +52,7 @@ func scanDeferral(rows *sql.Rows) (d deferral, err error) {
 
 // due returns the row's deferral with its event.
 func (d *deferral) due() (_ notify.Due, err error) {
-	if d.Event, err = decode.Event(d.event); err != nil {
+	if d.Event, err = decode.Event(d.user, d.event); err != nil {
 		return d.Due, err
 	}
 	d.Turn.Spent, err = idsOf(d.spent)

@@ -7,11 +7,12 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/sink/ledger"
 	"keyfold/sink/ledgertest"
 	"keyfold/sink/sqlfile"
 )
 
-// After an erasure and a rewriting, the file holds no byte of the user's id and texts.
+// After an erasure and a rewriting, the file holds no byte of the ids and texts of the user and an alias.
 //
 // Promise(ledger/erasure)
 func TestErasureLeavesNoCopy(t *testing.T) {
@@ -23,7 +24,11 @@ func TestErasureLeavesNoCopy(t *testing.T) {
 		c.Decided = append(c.Decided, ledgertest.Decide(ledgertest.Event(user, notify.Update, at), int64(2+i), 0, outcome, at))
 	}
 	must(t, l.Commit(ctx, []notify.Change{c}, nil)[0])
-	texts := []string{user, "shipped", "Grüße"}
+	const alias = "Ulysses-12"
+	must(t, l.Commit(ctx, []notify.Change{one(alias, notify.Later)}, nil)[0])
+	_, err := ledger.MergeUsers(ctx, l, alias, user, at)
+	must(t, err)
+	texts := []string{user, alias, "shipped", "Grüße"}
 	holds := func() (n int) {
 		stored, err := os.ReadFile(l.Path())
 		must(t, err)
@@ -32,13 +37,15 @@ func TestErasureLeavesNoCopy(t *testing.T) {
 		}
 		return n
 	}
-	must(t, l.Forget(ctx, user, at))
+	must(t, l.Forget(ctx, alias, at))
 	must(t, l.Close())
 	must(t, sqlfile.Rewrite(ctx, l.Path()))
 	if n := holds(); n > 0 {
 		t.Errorf("id and texts stand %d times in the file", n)
 	}
-	if stored, err := os.ReadFile(l.Path()); err != nil || !bytes.Contains(stored, []byte(notify.Tombstone(user))) {
-		t.Errorf("the tombstone is not in the file: %v", err)
+	for _, id := range []string{user, alias} {
+		if stored, err := os.ReadFile(l.Path()); err != nil || !bytes.Contains(stored, []byte(notify.Tombstone(id))) {
+			t.Errorf("the tombstone of %s is not in the file: %v", id, err)
+		}
 	}
 }

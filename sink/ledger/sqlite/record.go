@@ -105,7 +105,7 @@ func scanDecision(rows *sql.Rows) (d notify.Decided, err error) {
 	if err = decode.JSON(facts, &r.Facts); err != nil {
 		return d, err
 	}
-	d.Event, err = decode.Event(bytes.Clone(event))
+	d.Event, err = decode.Event(r.UserID, bytes.Clone(event))
 	return d, err
 }
 

@@ -114,9 +114,11 @@ func (r *Reader) Ahead(ctx context.Context, now engine.Millis) (users int64, lat
 	return users, latest, err
 }
 
+const countRecords = "SELECT count(*) FROM notify_decisions WHERE user_id = ?"
+
 // CountRecords returns how many records a user has.
 func (r *Reader) CountRecords(ctx context.Context, user string) (int64, error) {
-	return r.Count(ctx, "SELECT count(*) FROM notify_decisions WHERE user_id = ?", user)
+	return r.Count(ctx, countRecords, user)
 }
 
 // OldestDay returns 0: the records of all days are kept.

@@ -69,20 +69,14 @@ func respond(tx *sqlfile.Tx, changed []*ledger.Reported) error {
 	if len(users) == 0 {
 		return nil
 	}
-	responses := make(map[string]*notify.Responses, len(users))
-	for _, user := range users {
-		responses[user] = &notify.Responses{}
-	}
-	_, err := sqlfile.Select(tx, func(rows *sql.Rows) (_ struct{}, err error) {
-		var user string
-		var text sql.RawBytes
-		if err = rows.Scan(&user, &text); err == nil {
-			responses[user], err = decode.Responses(text)
-		}
-		return
-	}, responsesOf, jsonTexts(users))
+	responses, err := readResponses(tx, users)
 	if err != nil {
 		return err
+	}
+	for _, user := range users {
+		if responses[user] == nil {
+			responses[user] = &notify.Responses{}
+		}
 	}
 	ledger.Respond(changed, responses)
 	for _, user := range users {
@@ -95,6 +89,20 @@ func respond(tx *sqlfile.Tx, changed []*ledger.Reported) error {
 		}
 	}
 	return nil
+}
+
+// readResponses reads the responses of users, of those that have some.
+func readResponses(tx *sqlfile.Tx, users []string) (map[string]*notify.Responses, error) {
+	responses := make(map[string]*notify.Responses, len(users))
+	_, err := sqlfile.Select(tx, func(rows *sql.Rows) (_ struct{}, err error) {
+		var user string
+		var text sql.RawBytes
+		if err = rows.Scan(&user, &text); err == nil {
+			responses[user], err = decode.Responses(text)
+		}
+		return
+	}, responsesOf, jsonTexts(users))
+	return responses, err
 }
 
 func scanReported(rows *sql.Rows) (d ledger.Reported, err error) {

@@ -114,6 +114,15 @@ CREATE TABLE notify_responses (
 ) STRICT;
 `, `
 ALTER TABLE notify_preferences ADD COLUMN version INTEGER NOT NULL DEFAULT 1; -- rises with each change
+`, `
+-- Ids that stand for another user, since a merge. Such a user's row of notify_users says so too.
+CREATE TABLE notify_aliases (
+	number    INTEGER NOT NULL PRIMARY KEY, -- in the order of the merges
+	alias     TEXT    NOT NULL UNIQUE,
+	user_id   TEXT    NOT NULL,
+	merged_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX notify_aliases_user ON notify_aliases (user_id);
 `}
 
 // SQL returns the statements that make the tables in an empty file.
