@@ -31,8 +31,10 @@ type notifyFeed struct {
 
 	recent []*notify.Notification // some that were posted, to be repeated
 
-	posted, published, repeated, again atomic.Int64
-	replacing, cancelled, changed      atomic.Int64
+	inMerges map[string]bool // users who are, or were asked to be, one with another one
+
+	posted, published, repeated, again    atomic.Int64
+	replacing, cancelled, changed, merged atomic.Int64
 	failure                            atomic.Pointer[error]
 	given                              atomic.Bool // up: the run has failed
 }

@@ -53,7 +53,7 @@ func TestShortNotifySoak(t *testing.T) {
 	if s.feed.repeated.Load() == 0 || f.Deferred == 0 || f.Digested == 0 || f.Sent == 0 || s.reports.confirmed.Load() == 0 {
 		t.Errorf("%d repeated, %d reports: the traffic is too tame: %s", s.feed.repeated.Load(), s.reports.confirmed.Load(), f)
 	}
-	if f.Cancelled == 0 || f.FollowUps == 0 || f.Limited == 0 {
+	if f.Cancelled == 0 || f.FollowUps == 0 || f.Limited == 0 || f.Merged == 0 {
 		t.Errorf("the traffic is too tame: %s", f)
 	}
 	if len(f.Sets) < 3 {
