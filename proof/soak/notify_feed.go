@@ -35,8 +35,8 @@ type notifyFeed struct {
 
 	posted, published, repeated, again    atomic.Int64
 	replacing, cancelled, changed, merged atomic.Int64
-	failure                            atomic.Pointer[error]
-	given                              atomic.Bool // up: the run has failed
+	failure                               atomic.Pointer[error]
+	given                                 atomic.Bool // up: the run has failed
 }
 
 // recentEvents is how many events may be repeated: those of some minutes.
