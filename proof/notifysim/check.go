@@ -240,7 +240,7 @@ func (s *simulation) checkErased(user string, at time.Time) {
 type counts struct {
 	Conflicts, Unknowns, Again, Expired, Postponed, Digests, Later, Repeated, Killed, Erased int64
 	FollowUps, Cancelled, Replaced, ReadEnds, Limits, TopicDigests, Snoozed                  int64
-	Merged, MergedAgain, MergeConflicts, OfAliases                                           int64
+	Merged, MergedAgain, MergeConflicts, OfAliases, DigestsOfTwo                             int64
 }
 
 func (c *counts) add(o counts) {
@@ -307,11 +307,8 @@ func (s *simulation) counts() (c counts) {
 			c.Repeated++
 		}
 		c.met(r)
-		if e := s.plan.eventOf(r.EventID); e != nil && e.UserID != r.UserID {
-			c.OfAliases++
-		}
 	}
-	c.Merged, c.MergedAgain, c.MergeConflicts = int64(len(s.store.merges)), s.front.again, s.store.conflicts
+	s.countMerges(&c)
 	c.Erased = int64(len(s.erased))
 	return c
 }

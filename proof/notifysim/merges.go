@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/proof/notifyoracle"
@@ -249,6 +251,27 @@ func (s *simulation) checkAlias(id string) {
 	all, err := s.store.Aliases(context.Background(), person)
 	if err != nil || !slices.ContainsFunc(all, func(a notify.Alias) bool { return a.ID == id }) {
 		s.fault("%s is not among the aliases of %s: %v, %v", id, person, all, err)
+	}
+}
+
+// countMerges counts what became of merges: decisions on events of an alias, and digests with items
+// of two ids.
+func (s *simulation) countMerges(c *counts) {
+	c.Merged, c.MergedAgain, c.MergeConflicts = int64(len(s.store.merges)), s.front.again, s.store.conflicts
+	digests := map[uuid.UUID]string{}
+	for i := range s.store.log {
+		r := &s.store.log[i]
+		e := s.plan.eventOf(r.EventID)
+		if e == nil {
+			continue
+		}
+		c.OfAliases += boolOf(e.UserID != r.UserID)
+		if r.DigestID == uuid.Nil {
+			continue
+		}
+		other, met := digests[r.DigestID]
+		c.DigestsOfTwo += boolOf(met && other != e.UserID)
+		digests[r.DigestID] = e.UserID
 	}
 }
 
