@@ -25,11 +25,15 @@ type merging struct {
 
 // drawMerges draws merges: of two users, in chains, and the other way round.
 func (p *plan) drawMerges(d *schedule.RNG) {
-	if !d.Chance(500) {
+	if !d.Chance(600) {
 		return
 	}
 	for range 1 + d.N(3) {
-		p.merges = append(p.merges, merging{at: d.Between(0, p.quietAfter), alias: d.N(len(p.users) + 1), into: d.N(len(p.users) + 1)})
+		m := merging{at: d.Between(0, p.quietAfter), alias: d.N(len(p.users) + 1), into: d.N(len(p.users) + 1)}
+		if d.Chance(600) { // about when events come
+			m.at = p.publishes[d.N(len(p.publishes))].at + d.Latency(10*time.Millisecond, time.Second)
+		}
+		p.merges = append(p.merges, m)
 	}
 }
 
