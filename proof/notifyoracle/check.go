@@ -151,7 +151,7 @@ func (c *checker) cancelledUnknown(r *notify.Record, e *notify.Notification) boo
 	cancelled := slices.Equal(r.Reasons, []string{notify.ReasonCancelled}) ||
 		r.Source == "keyfold" && slices.Equal(r.Reasons, []string{notify.ReasonUserErased})
 	return r.Turn == 0 && cancelled &&
-		(e == nil || c.standsFor(e.UserID, r.UserID) && (e.Type != r.Type || e.Source != r.Source))
+		(e == nil || c.person(e.UserID) == c.person(r.UserID) && (e.Type != r.Type || e.Source != r.Source))
 }
 
 func (c *checker) violated(law, user string, event uuid.UUID, format string, args ...any) {

@@ -43,6 +43,16 @@ func (r *Run) standsFor(id, user string) bool {
 	return id == user
 }
 
+// person returns whose an id is in the end.
+func (r *Run) person(id string) string {
+	for _, m := range r.Merges {
+		if m.Alias == id {
+			id = m.Into
+		}
+	}
+	return id
+}
+
 // walk goes through the records of a person in the order in which they were decided. Those of
 // an alias are those of another user until the merge; of an alias it goes through those that came later. each is told what the user was before;
 // where it returns false, the walk ends.
