@@ -31,7 +31,8 @@ func (s Share) has(block uint64) bool { return s == All || s == Half && block%2 
 
 // limitKeys are the keys of limits: a policy has two at most.
 var limitKeys = [][][]string{
-	{{"metadata.order_id"}, {"source", "metadata.amount"}}, {{"metadata.order_id"}, {"source", "metadata.amount"}},
+	{{"metadata.order_id"}, {"source", "metadata.amount"}},
+	{{"metadata.order_id"}, {"source", "metadata.amount"}},
 	{{"metadata.order_id"}, {"user_id", "source"}},
 }
 
