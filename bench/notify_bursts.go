@@ -64,7 +64,7 @@ func (c *burstsCmd) Run(ctx context.Context, r *report.Report) error {
 var burstTypes = []notify.EventType{notify.Message, notify.Alert, notify.Update, notify.Reminder, notify.Promo, notify.Message}
 
 func (c *burstsCmd) measure(ctx context.Context, r *report.Report, set *notify.Set, name string, users, each int, span engine.Millis) error {
-	store := memory.New()
+	store := &sized{Ledger: memory.New()}
 	config := processor.DefaultConfig()
 	config.Replay = true
 	p, err := processor.New(config, processor.Ports{Ledger: store, Dispatcher: confirming{}, Sets: oneSet{set}})
@@ -119,6 +119,7 @@ func (c *burstsCmd) measure(ctx context.Context, r *report.Report, set *notify.S
 		add("median wait", "min", delays[len(delays)/2])
 		add("longest wait", "min", delays[len(delays)-1])
 	}
+	store.tell(add)
 	return nil
 }
 

@@ -49,6 +49,7 @@ func (c *habitsCmd) Run(ctx context.Context, r *report.Report) error {
 		add("notifications sent", "of a user and day", w.sent/float64(c.Users)/w.days)
 		add("opened", "of a user and day", w.opened/float64(c.Users)/w.days)
 		add("opened", "of 100 sent", 100*w.opened/w.sent)
+		w.ledger.tell(add)
 	}
 	return nil
 }
@@ -95,7 +96,7 @@ type play struct {
 	*habitsCmd
 	habits []habit
 	random *rand.Rand
-	ledger *memory.Ledger
+	ledger *sized
 	sent   float64
 	opened float64
 	days   float64
@@ -108,7 +109,7 @@ func (c *habitsCmd) play(ctx context.Context, bound float64, hour bool) (*play, 
 	if err != nil {
 		return nil, err
 	}
-	w := &play{habitsCmd: c, random: rand.New(rand.NewPCG(c.Seed, 1)), ledger: memory.New(), days: float64(c.Days - c.Days/2)}
+	w := &play{habitsCmd: c, random: rand.New(rand.NewPCG(c.Seed, 1)), ledger: &sized{Ledger: memory.New()}, days: float64(c.Days - c.Days/2)}
 	people := rand.New(rand.NewPCG(c.Seed, 2))
 	for range c.Users {
 		w.habits = append(w.habits, drawHabit(people))

@@ -25,6 +25,9 @@ func TestMakeToken(t *testing.T) {
 		return string(text)
 	}
 	first := token()
+	if key, err := os.ReadFile(filepath.Join(dir, "link-key")); err != nil || len(key) < 40 || string(key) == first {
+		t.Errorf("the key of links has %d bytes, %v", len(key), err)
+	}
 	if !regexp.MustCompile(`^[A-Za-z0-9+/=]{40,}\n$`).MatchString(first) {
 		t.Errorf("the token is %q", first)
 	}

@@ -69,9 +69,18 @@ func (d *decision) hushed(c Channel, at engine.Millis) engine.Millis {
 	}
 	at = max(at, d.record.Facts.SnoozedTo)
 	if len(d.prefs.Quiet) > 0 && !d.set.Policy.Awake.Has(c) {
-		at = d.prefs.Quiet.End(d.prefs.Zone, at)
+		at = d.quietEnd(at)
 	}
 	return at
+}
+
+// quietEnd returns the least instant from at on that is in none of the user's quiet hours. A
+// decision asks for few of them, and for most more than once.
+func (d *decision) quietEnd(at engine.Millis) engine.Millis {
+	if at < d.quietFrom || at > d.quietTo || d.quietTo == 0 {
+		d.quietFrom, d.quietTo = at, d.prefs.Quiet.End(d.prefs.Zone, at)
+	}
+	return d.quietTo
 }
 
 // channelFrees returns when the limits of a channel let it through, from an instant on.

@@ -14,18 +14,20 @@ import (
 // records. event.Print is set ([Policy.Print]); set.Local.Zone is not nil. now is
 // moved on to the state's newest decided_at, because a user's time never runs
 // backwards. [Stages] has what it runs.
-func Decide(set *Set, prefs *Preferences, state *State, event *Notification, turn Turn, score Score, now engine.Millis) Record {
+func Decide(set *Set, prefs *Preferences, state *State, event *Notification, turn Turn, score Score, now engine.Millis) (made Record) {
 	d := decisions.Get().(*decision)
 	d.begin(set, prefs, state, event, turn, score, now)
-	return d.run()
+	d.run(&made)
+	return made
 }
 
 // decisions keeps decisions, because one that is handed to a function value or an
 // interface is allocated on the heap.
 var decisions = sync.Pool{New: func() any { return new(decision) }}
 
-// run runs the stages until one ends the decision. Without one the event waits.
-func (d *decision) run() Record {
+// run runs the stages until one ends the decision. Without one the event waits. It fills the
+// caller's record, because a record is large and costs time to copy, and ends the decision.
+func (d *decision) run(made *Record) {
 	ended := false
 	for i := 0; i < len(Stages) && !ended; i++ {
 		ended = Stages[i].decide(d)
@@ -35,44 +37,52 @@ func (d *decision) run() Record {
 	}
 	d.takesPlaces()
 	d.follow()
-	made := d.made
-	*d = decision{bounds: d.bounds[:0]}
+	*made = d.made
+	bounds := d.bounds[:0]
+	*d = decision{}
+	d.bounds = bounds
 	decisions.Put(d)
-	return made
 }
 
 // decision is one run of the stages. Each stage reads what is above record and
 // writes the record and what is below it.
 type decision struct {
-	set     *Set
-	policy  *TypePolicy
-	prefs   *Preferences // effective
-	state   *State
-	event   *Notification
-	turn    Turn
-	item    *Due // the event is one of a digest; nil: it is decided by itself
-	now     engine.Millis
-	record  *Record // made
-	made    Record
-	input   Input
-	allowed []Channel
-	action  *Action // of the rule that matched; nil: none
-	holds   holds
-	own     *Reservation // the event's; nil: none
-	slots   slots
-	bounds  []bound // limits that bound the event
-	sent    Sent    // what limits know of it
-	topic   *Topic  // nil: none
-	free    bool    // no preference of topics, mute, snooze or pause concerns the event
+	set      *Set
+	policy   *TypePolicy
+	prefs    *Preferences // effective
+	state    *State
+	event    *Notification
+	turn     Turn
+	item     *Due // the event is one of a digest; nil: it is decided by itself
+	now      engine.Millis
+	record   *Record // made
+	made     Record
+	input    Input
+	allowed  []Channel
+	action   *Action // of the rule that matched; nil: none
+	holds    holds
+	nearMark *Mark        // of what the event nearly repeats; nil: none
+	nearBy   string       // the measure that says so
+	own      *Reservation // the event's; nil: none
+	slots    slots
+	bounds   []bound         // limits that bound the event
+	sent     Sent            // what limits know of it
+	topic    *Topic          // nil: none
+	free     bool            // no preference of topics, mute, snooze or pause concerns the event
+	chosen   TopicPreference // what the user has chosen of the topic
 	// Channels that the user allows: those that are open now, those that are held, and
 	// those that the user wants in digests beside or instead of them.
 	open, held, inDigest []Channel
 	onlyDigest           bool // the user wants it in digests alone
 	alike                bool // the same holds each channel
+	// quietFrom, quietTo: from each instant between them on, quietTo is the least that is not
+	// quiet.
+	quietFrom, quietTo engine.Millis
 	// waitsForSlot: a cap or a cooldown has moved its time.
 	waitsForSlot bool
-	collected    []string // reasons to wait, in the order of their stages
-	wait         wait     // how long it waits, once a stage knows it
+	collected    []string  // reasons to wait, in the order of their stages
+	reasons      [8]string // room for them: a record has a copy
+	wait         wait      // how long it waits, once a stage knows it
 }
 
 // wait is what an event does that no stage ends.
@@ -105,6 +115,9 @@ func (d *decision) begin(set *Set, prefs *Preferences, state *State, event *Noti
 	d.free = event.Type == Security || d.topic != nil && d.topic.Locked
 	if d.topic != nil {
 		r.Facts.Topic = d.topic.Name
+	}
+	if d.topic != nil && !d.free {
+		d.chosen = prefs.Topics[d.topic.Name]
 	}
 	if event.Follows != nil {
 		r.Facts.Root, r.Facts.Step, r.Facts.Reported = event.Follows.Root, event.Follows.Step, turn.Reported
@@ -165,19 +178,11 @@ func (d *decision) unwanted() bool {
 			return d.never(ReasonMuted)
 		case d.prefs.Paused:
 			return d.never(ReasonPaused)
-		case d.now < max(d.prefs.MutedUntil, d.chosen().MutedUntil):
+		case d.now < max(d.prefs.MutedUntil, d.chosen.MutedUntil):
 			return d.never(ReasonMuted)
 		}
 	}
 	return d.noneOf(d.event.Channels)
-}
-
-// chosen returns what the user has chosen of the event's topic.
-func (d *decision) chosen() (p TopicPreference) {
-	if d.topic != nil && !d.free {
-		p = d.prefs.Topics[d.topic.Name]
-	}
-	return p
 }
 
 // readBefore is the stage of the reports that end a follow-up.
@@ -211,17 +216,16 @@ func (d *decision) noneOf(channels []Channel) bool {
 // digests. Where all are these, they are allowed.
 func (d *decision) allow(channels []Channel) {
 	d.inDigest, d.onlyDigest = nil, false
-	if len(d.prefs.Channels) == 0 && (len(d.prefs.Topics) == 0 || d.topic == nil || d.free) {
+	if len(d.prefs.Channels) == 0 && d.chosen.allOn() {
 		d.allowed = channels
 		return
 	}
-	topic := d.chosen()
 	var on, digest, either []Channel
 	for _, c := range channels {
 		if len(d.prefs.Channels) > 0 && !contains(d.prefs.Channels, c) {
 			continue
 		}
-		switch topic.Channels[c] {
+		switch d.chosen.Channels[c] {
 		case ChoiceOff:
 			continue
 		case ChoiceDigest:
@@ -277,9 +281,10 @@ func (d *decision) match() {
 		return
 	}
 	d.ask()
-	d.action = d.set.Rules.Match(&d.input, d.turn.Spent)
 	if rules, ok := d.set.Rules.(NearRules); ok {
-		d.record.Facts.Near = rules.NearBefore(&d.input, d.action, maxNear)
+		d.action, d.record.Facts.Near = rules.MatchNear(&d.input, d.turn.Spent, maxNear)
+	} else {
+		d.action = d.set.Rules.Match(&d.input, d.turn.Spent)
 	}
 }
 
@@ -341,7 +346,7 @@ func (d *decision) rests() bool {
 // collect keeps the reason of what holds the event. It ends no decision.
 func (d *decision) collect(holds bool, reason string) bool {
 	if holds && d.collected == nil {
-		d.collected = make([]string, 0, 8)
+		d.collected = d.reasons[:0]
 	}
 	if holds {
 		d.collected = append(d.collected, reason)

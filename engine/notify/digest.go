@@ -121,13 +121,14 @@ func digestOf(item *Due) uuid.UUID {
 }
 
 // decideItem decides one item of a digest.
-func decideItem(set *Set, prefs *Preferences, state *State, item *Due, score Score, now engine.Millis) Record {
+func decideItem(set *Set, prefs *Preferences, state *State, item *Due, score Score, now engine.Millis) (made Record) {
 	turn := item.Turn
 	turn.Due = item.DueAt
 	d := decisions.Get().(*decision)
 	d.begin(set, prefs, state, item.Event, turn, score, now)
 	d.item = item
-	return d.run()
+	d.run(&made)
+	return made
 }
 
 // digested sends an item of a digest, or postpones it to the end of the quiet hours.

@@ -2,10 +2,11 @@ package notify
 
 // repeats and nearlyRepeats are the stages of exact and near duplicates. They compare the
 // event with the marks of others of its type, newest first.
-func (d *decision) repeats() bool { return d.repeatOf(d.repeated(false), ReasonDuplicate) }
+func (d *decision) repeats() bool { return d.repeatOf(d.repeated(), ReasonDuplicate) }
 
 func (d *decision) nearlyRepeats() bool {
-	return d.policy.Near && d.repeatOf(d.repeated(true), ReasonNearDuplicate)
+	d.record.Facts.Measure = d.nearBy
+	return d.repeatOf(d.nearMark, ReasonNearDuplicate)
 }
 
 func (d *decision) repeatOf(m *Mark, reason string) bool {
@@ -16,10 +17,10 @@ func (d *decision) repeatOf(m *Mark, reason string) bool {
 	return d.never(reason)
 }
 
-// repeated returns the newest mark that is of the event's type, within the window
-// and the same, or nearly the same; nil where there is none. The event's own mark is
-// not compared.
-func (d *decision) repeated(nearly bool) *Mark {
+// repeated returns the newest mark that is of the event's type, within the window and the
+// same; nil where there is none. On the way it finds the newest one that is nearly the same,
+// because a user may have many marks. The event's own mark is not compared.
+func (d *decision) repeated() *Mark {
 	if d.policy.DuplicateWindow == 0 || d.event.Follows != nil {
 		return nil
 	}
@@ -32,17 +33,19 @@ func (d *decision) repeated(nearly bool) *Mark {
 		if d.policy.ByKeyOnly && !d.event.Print.SameKey(m.Print) {
 			continue
 		}
-		if !nearly && d.event.Print.Same(m.Print) || nearly && d.near(m) {
+		if d.event.Print.Same(m.Print) {
 			return m
+		}
+		if d.policy.Near && d.nearMark == nil {
+			d.nearly(m)
 		}
 	}
 	return nil
 }
 
-func (d *decision) near(m *Mark) bool {
-	measure, near := d.event.Print.Near(m.Print)
-	if near {
-		d.record.Facts.Measure = measure
+// nearly keeps a mark that is nearly the same.
+func (d *decision) nearly(m *Mark) {
+	if measure, near := d.event.Print.Near(m.Print); near {
+		d.nearMark, d.nearBy = m, measure
 	}
-	return near
 }

@@ -139,8 +139,8 @@ func TestExplain(t *testing.T) {
 // nearRules nearly match, all of them.
 type nearRules struct{ Rules }
 
-func (nearRules) NearBefore(_ *Input, _ *Action, most int) []string {
-	return []string{"one: asks for local_hour gte 20, found 13", "two: asks for turn eq 1, found 0", "three: a", "four: b"}[:most]
+func (r nearRules) MatchNear(in *Input, spent []uuid.UUID, most int) (*Action, []string) {
+	return r.Match(in, spent), []string{"one: asks for local_hour gte 20, found 13", "two: asks for turn eq 1, found 0", "three: a", "four: b"}[:most]
 }
 
 // Each stage has a result, and the record alone tells why it is not NOW and what follows.

@@ -572,7 +572,10 @@ func checkLeast(t *rapid.T, s *scene, r *Record) {
 	}
 	keeps := s.set.Policy.Types[s.event.Type].Quiet && !b.bypass.Quiet
 	b.bypass.Quiet = true
-	quietEnds := keeps && hours.Contains(zone, least-1) && !b.at(least-1)
+	quietEnds := keeps && hours.Contains(zone, least-1)
+	// Both end at once: the spread follows where quiet hours moved the event last, which the oracle knows.
+	both := quietEnds && b.at(least-1)
+	quietEnds = quietEnds && (!both || r.DeferUntil > least)
 	b.bypass.Quiet = !keeps
 	morning := least == b.rule && (r.Facts.Strategy == NextMorning || r.Facts.Strategy == NextQuietEnd)
 	spread := engine.Millis(0)

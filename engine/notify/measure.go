@@ -20,11 +20,11 @@ func (d *decision) measure() {
 	if end := d.cooled(d.now); end > d.now {
 		f.CooldownEnd = end
 	}
-	if d.prefs.Quiet.Contains(d.prefs.Zone, d.now) {
-		f.QuietEnd = d.prefs.Quiet.End(d.prefs.Zone, d.now)
+	if len(d.prefs.Quiet) > 0 && d.quietEnd(d.now) > d.now {
+		f.QuietEnd = d.quietEnd(d.now)
 	}
 	f.SnoozedTo = 0
-	if until := max(d.prefs.SnoozedUntil, d.chosen().SnoozedUntil); until > d.now && !d.free {
+	if until := max(d.prefs.SnoozedUntil, d.chosen.SnoozedUntil); until > d.now && !d.free {
 		f.SnoozedTo = until
 	}
 }

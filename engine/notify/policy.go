@@ -130,9 +130,9 @@ type Rules interface {
 // NearRules is implemented by [Rules] that can say which of them nearly match: a record
 // keeps it, because the explanation is made from the record alone.
 type NearRules interface {
-	// NearBefore says of at most so many rules before the one that matched (nil: of all)
+	// MatchNear is Match. It says too, of at most so many rules before the one that matched,
 	// what one comparison asks for and the event has instead.
-	NearBefore(facts *Input, match *Action, most int) []string
+	MatchNear(facts *Input, spent []uuid.UUID, most int) (match *Action, near []string)
 }
 
 // Input is what rules can ask for.

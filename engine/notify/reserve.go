@@ -122,13 +122,23 @@ func (s *slots) within(window, at engine.Millis) int {
 	return low
 }
 
+// until returns how many of the instants have come at an instant.
+func (s *slots) until(at engine.Millis) int {
+	n := len(s.taken)
+	for n > 0 && s.taken[n-1] > at {
+		n--
+	}
+	return n
+}
+
 // free returns the least instant from at on at which a cap has room: one more there fills
 // neither the window that ends with it nor one of a later reservation. A cap of 0 is no cap.
 func (s *slots) free(limit int, window, at engine.Millis) engine.Millis {
 	if limit <= 0 || limit > len(s.taken) {
 		return at
 	}
-	for i := s.within(window, at); i+limit <= len(s.taken); i++ {
+	// Of the windows whose instants have all come, the newest is full the longest.
+	for i := max(0, s.until(at)-limit); i+limit <= len(s.taken); i++ {
 		if s.blocks(i, limit, window, at) {
 			at = s.taken[i] + window
 		}
@@ -196,16 +206,25 @@ func (d *decision) reserves() {
 		waits = place.Reserved
 	}
 	if d.record.Facts.Reserved = waits && others+d.state.sentSince(d.now-Windows[2]) < MaxSends; d.record.Facts.Reserved {
-		open, _ := d.openChannels(func(c Channel) bool {
-			free, _, _ := d.channelFree(c, d.wait.until)
-			return free <= d.wait.until
-		})
-		if len(open) == 0 { // the place of one that it replaces is kept even so
-			open = d.allowed
-		}
-		d.sent.Channels = SetOf(open)
+		d.sent.Channels = SetOf(d.channelsAt(d.wait.until))
 		d.record.Facts.Sent.Channels = d.sent.Channels
 	}
+}
+
+// channelsAt returns the channels that are free at an instant. Where none is, all are kept: it
+// is the place of one that it replaces.
+func (d *decision) channelsAt(at engine.Millis) []Channel {
+	if d.alike {
+		return d.allowed
+	}
+	open, _ := d.openChannels(func(c Channel) bool {
+		free, _, _ := d.channelFree(c, at)
+		return free <= at
+	})
+	if len(open) == 0 {
+		return d.allowed
+	}
+	return open
 }
 
 // takesPlaces gives an event of the urgent class the places of the bulk class that its send

@@ -41,6 +41,16 @@ type TopicPreference struct {
 	SnoozedUntil engine.Millis        // it waits until then
 }
 
+// allOn reports whether no channel is off or in digests.
+func (p *TopicPreference) allOn() bool {
+	for _, choice := range p.Channels {
+		if choice > ChoiceOn {
+			return false
+		}
+	}
+	return true
+}
+
 // TopicOf returns the topic of an event, nil where it has none.
 func (p *Policy) TopicOf(n *Notification) *Topic {
 	for i := range p.Topics {

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -67,7 +68,7 @@ func (d *decision) defers() bool {
 func (d *decision) postpone() {
 	r, w := d.record, &d.wait
 	if r.Reasons = w.reasons; r.Reasons == nil {
-		r.Reasons = d.collected
+		r.Reasons = slices.Clone(d.collected)
 	}
 	r.Outcome, r.DeferUntil, r.Slot, r.DigestKey = w.outcome, w.until, w.slot, w.digestKey
 	if w.outcome == Later && d.says(Later) {

@@ -199,8 +199,11 @@ func testMergeAgain(t *testing.T, s Store) {
 	verified(t, s, "c", 3)
 	must(t, s.Forget(ctx, "erased", start))
 	for _, c := range []struct{ alias, into, reason string }{
-		{"c", "c", ledger.ReasonSameUser}, {"c", "a", ledger.ReasonSameUser}, {"a", "x", ledger.ReasonIsAlias},
-		{"erased", "c", ledger.ReasonUserErased}, {"c", "erased", ledger.ReasonUserErased},
+		{"c", "c", ledger.ReasonSameUser},
+		{"c", "a", ledger.ReasonSameUser},
+		{"a", "x", ledger.ReasonIsAlias},
+		{"erased", "c", ledger.ReasonUserErased},
+		{"c", "erased", ledger.ReasonUserErased},
 	} {
 		_, err := ledger.MergeUsers(ctx, s, c.alias, c.into, start)
 		refused(t, err, c.reason)

@@ -32,6 +32,9 @@ type About struct {
 
 	Open []string // paths that need no bearer token: what a request itself holds authorizes it there
 
+	// InWords makes of a refusal at an open path what people read; nil: they get what programs do.
+	InWords func(*Answer) *Answer
+
 	Missing string // is answered for a path that there is not; "": that there is no such path
 
 	// The texts of an outage.

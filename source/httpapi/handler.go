@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -93,6 +94,9 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, enter admission
 
 	sender, a := enter(r)
 	admitted := a == nil
+	if !admitted {
+		a = h.inWords(r, a)
+	}
 	if admitted {
 		a = h.route(w, r, sender)
 	} else {
@@ -110,6 +114,14 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, enter admission
 		h.stats.statuses[a.Status].Add(1)
 	}
 	h.report(r, a, id, took, admitted)
+}
+
+// inWords makes of a refusal at an open path what people read.
+func (h *Handler) inWords(r *http.Request, refused *Answer) *Answer {
+	if h.about.InWords == nil || !slices.Contains(h.about.Open, r.URL.Path) {
+		return refused
+	}
+	return h.about.InWords(refused)
 }
 
 // setHeaders sets the headers of every answer. They tell browsers that it is data
@@ -173,7 +185,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, sender visitor) 
 	defer request.leave()
 	// One with a body enters only once the body is read.
 	if reads(r) && !request.enter() {
-		return busy()
+		return h.inWords(r, busy())
 	}
 	a := h.app.Serve(request)
 	switch {

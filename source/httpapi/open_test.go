@@ -12,7 +12,11 @@ import (
 // door is an application with an open path, that answers with the fields of a form.
 type door struct{}
 
-func (door) About() About                { return About{Open: []string{"/open"}} }
+func (door) About() About {
+	return About{Open: []string{"/open"}, InWords: func(refused *Answer) *Answer {
+		return &Answer{Status: refused.Status, Page: []byte("<p>later</p>"), Header: refused.Header}
+	}}
+}
 func (door) Ready(context.Context) error { return nil }
 
 func (door) Serve(r *Request) *Answer {
@@ -83,7 +87,7 @@ func TestRatesOfOpenPaths(t *testing.T) {
 		c.Tokens, c.Total, c.Sender = []string{"token-of-a-test-01"}, Rate{0.001, 3}, Rate{0.001, 2}
 	})
 	for i, want := range []int{200, 200, 429} {
-		if w := knock(s, "GET", "/open", "", ""); w.Code != want || (w.Header().Get("Retry-After") != "") != (want == 429) {
+		if w := knock(s, "GET", "/open", "", ""); w.Code != want || (w.Header().Get("Retry-After") != "") != (want == 429) || want == 429 && w.Body.String() != "<p>later</p>" {
 			t.Errorf("request %d: %d", i, w.Code)
 		}
 	}

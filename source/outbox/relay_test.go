@@ -111,7 +111,7 @@ func TestRefusedRowsHoldBackTheirUser(t *testing.T) {
 				fill(t, db, 30, rows)
 				var open atomic.Bool
 				b := &broker{answer: func(row Row) error {
-					if row.Event.UserID%10 == 3 && row.ID%5 == 0 && !open.Load() {
+					if row.Event.UserID%10 == 3 && row.ID%2 == 0 && !open.Load() {
 						return fmt.Errorf("test: %w", refusal)
 					}
 					return nil

@@ -13,6 +13,9 @@ type Days uint8
 // Has reports whether a weekday, 1 Monday to 7 Sunday, is one of the days.
 func (d Days) Has(weekday int) bool { return d == 0 || d&(1<<weekday) != 0 }
 
+// on reports whether a time is on one of the days.
+func (d Days) on(w wall) bool { return d == 0 || d.Has(weekdayOf(w)) }
+
 // Span is one stretch of quiet hours of the days on which it begins. With To at or
 // before From it ends on the next day. From is quiet, To is not.
 type Span struct {
@@ -79,18 +82,17 @@ func (h Hours) until(w wall) wall {
 	if len(h) == 0 {
 		return w
 	}
-	today, weekday := midnight(w), weekdayOf(w)
-	yesterday := (weekday+5)%7 + 1
+	today := midnight(w)
 	since, latest := w-today, w
 	for _, span := range h {
 		from, to := span.From.millis(), span.To.millis()
 		if to <= from {
-			if since < to && span.Days.Has(yesterday) {
+			if since < to && span.Days.on(today-day) {
 				latest = max(latest, today+to)
 			}
 			to += day
 		}
-		if from <= since && since < to && span.Days.Has(weekday) {
+		if from <= since && since < to && span.Days.on(today) {
 			latest = max(latest, today+to)
 		}
 	}
@@ -103,7 +105,7 @@ func (h Hours) begin(w wall) wall {
 	for _, span := range h {
 		for ahead := range engine.Millis(8) {
 			today := midnight(w) + ahead*day
-			if from := today + span.From.millis(); from > w && span.Days.Has(weekdayOf(today)) {
+			if from := today + span.From.millis(); from > w && span.Days.on(today) {
 				least = min(least, from)
 				break
 			}

@@ -24,8 +24,8 @@ type step struct {
 	otherwise int32
 	of        *Condition
 	field     *field
-	asks      string // what is wanted where holds is true; of a decision that nearly matches
-	asksNot   string
+	asks      asks // what is wanted where holds is true; of a decision that nearly matches
+	asksNot   asks
 }
 
 // Steps that end a rule.
@@ -51,14 +51,33 @@ func Compile(d *Document, local notify.Local) *notify.Set {
 	}
 	slices.SortFunc(order, func(a, b *Rule) int { return cmp.Compare(a.Priority, b.Priority) })
 	for _, rule := range order {
-		e := entry{first: p.compile(&rule.Conditions, matched, missed), action: &rule.Action}
+		from := len(p.steps)
+		first := p.compile(&rule.Conditions, matched, missed)
+		for i := from; i < len(p.steps); i++ {
+			p.steps[i].prepare(rule.Action.Name)
+		}
 		for _, t := range notify.EventTypes {
 			if rule.Conditions.of(t) != no {
-				p.byType[t] = append(p.byType[t], e)
+				p.byType[t] = append(p.byType[t], entry{p.firstFor(first, t), &rule.Action})
 			}
 		}
 	}
 	return &notify.Set{Version: d.Version, Policy: d.Policy, Rules: p, Local: local}
+}
+
+// firstFor returns the first step of a rule for events of a type. It passes those that ask for
+// the type first: they hold, and where they did not, the rule would not match.
+func (p *Program) firstFor(at int32, t notify.EventType) int32 {
+	in := notify.Input{Event: &notify.Notification{Type: t}}
+	for at >= 0 && p.steps[at].of.Field == "event_type" {
+		s := &p.steps[at]
+		holds := s.holds(&in)
+		if s.next(!holds) != missed {
+			break
+		}
+		at = s.next(holds)
+	}
+	return at
 }
 
 // compile appends a condition's steps and returns the first of them. then and otherwise
@@ -83,9 +102,7 @@ func (p *Program) compile(c *Condition, then, otherwise int32) int32 {
 	if _, negated := operatorOf(c.Operator).positive(); negated {
 		then, otherwise = otherwise, then
 	}
-	s := step{holds: comparison(c), then: then, otherwise: otherwise, of: c}
-	s.prepare()
-	p.steps = append(p.steps, s)
+	p.steps = append(p.steps, step{holds: comparison(c), then: then, otherwise: otherwise, of: c})
 	return int32(len(p.steps) - 1)
 }
 

@@ -1,39 +1,59 @@
 package rule
 
 import (
-	"cmp"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/google/uuid"
 
 	"keyfold/engine/notify"
 )
 
 // Near explains which rules nearly match: those of the event's type that would match if
 // one of their comparisons were the other way. It gives a line for each, by priority.
-func (p *Program) Near(in *notify.Input) []string {
-	return p.NearBefore(in, nil, math.MaxInt)
-}
-
-// NearBefore is Near for at most so many of the rules before the one that matched; nil: of
-// all. It implements [notify.NearRules]: where no rule is near it does not allocate.
-func (p *Program) NearBefore(in *notify.Input, match *notify.Action, most int) (lines []string) {
+func (p *Program) Near(in *notify.Input) (lines []string) {
 	entries := p.byType[in.Event.Type]
 	for i := range entries {
-		if entries[i].action == match || len(lines) >= most {
-			break
-		}
-		if s := p.turning(entries[i].first, in); s != nil {
-			lines = append(lines, entries[i].action.Name+s.missed(in))
+		if s, matches := p.turning(entries[i].first, in); s != nil && !matches {
+			lines = append(lines, s.missed(in))
 		}
 	}
 	return lines
 }
 
-// turning returns the comparison of a rule that decides alone that the rule does not match,
-// the last one where there are several; nil where the rule matches, or more than one would
-// have to change.
-func (p *Program) turning(at int32, in *notify.Input) (last *step) {
+// MatchNear implements [notify.NearRules]: it is Match, and Near for at most so many of the
+// rules before the one that matched. Where no rule is near it does not allocate.
+func (p *Program) MatchNear(in *notify.Input, spent []uuid.UUID, most int) (match *notify.Action, lines []string) {
+	entries := p.byType[in.Event.Type]
+	for i := range entries {
+		var s *step
+		var matches bool
+		if len(lines) < most {
+			s, matches = p.turning(entries[i].first, in)
+		} else {
+			matches = p.matches(entries[i].first, in)
+		}
+		switch {
+		case matches && !slices.Contains(spent, entries[i].action.Rule):
+			return entries[i].action, lines
+		case matches || s == nil:
+			continue
+		case lines == nil:
+			lines = make([]string, 0, min(most, fewLines))
+		}
+		lines = append(lines, s.missed(in))
+	}
+	return nil, lines
+}
+
+// fewLines is how many rules nearly match at most where a record asks for them.
+const fewLines = 3
+
+// turning reports whether a rule matches, and returns the comparison that decides alone whether
+// it does, the last one where there are several; nil where more than one would have to change.
+func (p *Program) turning(at int32, in *notify.Input) (last *step, matches bool) {
 	for at >= 0 {
 		s := &p.steps[at]
 		holds := s.holds(in)
@@ -42,10 +62,7 @@ func (p *Program) turning(at int32, in *notify.Input) (last *step) {
 		}
 		at = s.next(holds)
 	}
-	if at == matched {
-		return nil
-	}
-	return last
+	return last, at == matched
 }
 
 func (s *step) next(holds bool) int32 {
@@ -57,20 +74,39 @@ func (s *step) next(holds bool) int32 {
 
 // missed says what the rule asks for and what the event has instead.
 func (s *step) missed(in *notify.Input) string {
-	asks := s.asks
+	asks := &s.asks
 	if s.holds(in) {
-		asks = s.asksNot
+		asks = &s.asksNot
 	}
-	return asks + s.field.found(in)
+	var room [256]byte // so that most texts are allocated once
+	text := append(room[:0], asks.text...)
+	if text = s.field.appendFound(text, in); string(text[len(asks.text):]) == null {
+		return asks.ofNull
+	}
+	return string(text)
 }
 
-// prepare makes the texts of a comparison, which missed completes.
-func (s *step) prepare() {
+// null is what JSON has for a value that is not there.
+const null = "null"
+
+// asks is what a rule asks for by one comparison. What is found follows its text.
+type asks struct {
+	text   string
+	ofNull string // where nothing is found
+}
+
+func asksFor(rule, wanted string) asks {
+	text := rule + ": asks for " + wanted + ", found "
+	return asks{text, text + null}
+}
+
+// prepare makes the texts of a rule's comparison, which missed completes.
+func (s *step) prepare(rule string) {
 	if s.field = fieldOf(s.of.Field); s.field == nil {
 		return
 	}
 	wanted := s.of.String()
-	s.asks, s.asksNot = ": asks for "+wanted+", found ", ": asks for NOT("+wanted+"), found "
+	s.asks, s.asksNot = asksFor(rule, wanted), asksFor(rule, "NOT("+wanted+")")
 	if _, negated := operatorOf(s.of.Operator).positive(); negated {
 		s.asks, s.asksNot = s.asksNot, s.asks
 	}
@@ -86,7 +122,7 @@ func (c *Condition) String() string {
 		parts = append(parts, c.Rules[i].String())
 	}
 	for _, v := range c.Values {
-		parts = append(parts, text(v))
+		parts = append(parts, string(appendValue(nil, v)))
 	}
 	values := strings.Join(parts, ", ")
 	if c.Op != "" {
@@ -98,40 +134,43 @@ func (c *Condition) String() string {
 	return strings.TrimSpace(c.Field + " " + c.Operator + " " + values)
 }
 
-// text returns a value as JSON has it, as far as rules read it.
-func text(v notify.Value) string {
+// appendValue appends a value as JSON has it, as far as rules read it.
+func appendValue(b []byte, v notify.Value) []byte {
 	switch v.Kind {
 	case notify.Bool:
-		return strconv.FormatBool(v.Bool)
+		return strconv.AppendBool(b, v.Bool)
 	case notify.Number:
-		return v.Text
+		return append(b, v.Text...)
 	case notify.String:
-		return strconv.Quote(v.Text)
+		return strconv.AppendQuote(b, v.Text)
 	case notify.Object:
-		return "an object"
+		return append(b, "an object"...)
 	case notify.Array:
-		return listOf(v.Items)
+		return appendList(b, v.Items)
 	default:
-		return "null"
+		return append(b, null...)
 	}
 }
 
 // listed is how many members of a list an explanation repeats.
 const listed = 5
 
-// listOf returns the texts of a list.
-func listOf(items []string) string {
+// appendList appends the texts of a list.
+func appendList(b []byte, items []string) []byte {
 	if len(items) == 0 {
-		return "an array"
+		return append(b, "an array"...)
 	}
-	var parts []string
-	for _, item := range items[:min(len(items), listed)] {
-		parts = append(parts, strconv.Quote(start(item)))
+	b = append(b, '[')
+	for i, item := range items[:min(len(items), listed)] {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = strconv.AppendQuote(b, start(item))
 	}
 	if len(items) > listed {
-		parts = append(parts, "...")
+		b = append(b, ", ..."...)
 	}
-	return "[" + strings.Join(parts, ", ") + "]"
+	return append(b, ']')
 }
 
 // shown is how many characters of an event's text an explanation repeats.
@@ -147,33 +186,50 @@ func start(text string) string {
 	return text
 }
 
-// found returns the field's value of an event.
-func (f *field) found(in *notify.Input) string {
+// appendFound appends the field's value of an event.
+func (f *field) appendFound(b []byte, in *notify.Input) []byte {
 	switch {
 	case f.path != "":
-		return text(f.value(in))
+		return appendValue(b, f.value(in))
 	case f.instant != nil:
-		return strconv.Quote(clock(f.instant(in)))
-	case f.text != nil && f.text(in) == "":
-		return "null"
+		return strconv.AppendQuote(b, clock(f.instant(in)))
 	case f.text != nil:
-		return strconv.Quote(start(f.text(in)))
-	case f.set == nil:
+		if f.text(in) == "" {
+			return append(b, null...)
+		}
+		return strconv.AppendQuote(b, start(f.text(in)))
+	case f.set != nil:
+		return f.appendWords(b, f.set(in))
+	default:
 		n, there := f.number(in)
 		if !there {
-			return "null"
+			return append(b, null...)
 		}
-		return strconv.FormatFloat(float64(n)/math.Pow10(f.places), 'f', -1, 64)
+		if unit := int64(math.Pow10(f.places)); n%unit == 0 { // most are whole, and cheaper to write
+			return strconv.AppendInt(b, n/unit, 10)
+		}
+		return strconv.AppendFloat(b, float64(n)/math.Pow10(f.places), 'f', -1, 64)
 	}
+}
+
+// appendWords appends the words of a set.
+func (f *field) appendWords(b []byte, set uint) []byte {
 	words := f.words
 	if words == nil {
 		words = []string{"false", "true"}
 	}
-	var found []string
+	before := len(b)
 	for i, word := range words {
-		if f.set(in)&(2<<i) != 0 {
-			found = append(found, word)
+		if set&(2<<i) == 0 {
+			continue
 		}
+		if len(b) > before {
+			b = append(b, ", "...)
+		}
+		b = append(b, word...)
 	}
-	return cmp.Or(strings.Join(found, ", "), "null")
+	if len(b) == before {
+		return append(b, null...)
+	}
+	return b
 }

@@ -55,6 +55,8 @@ type Repeats interface {
 // Pages answer requests of users, who have no bearer token.
 type Pages interface {
 	Paths() []string
+	// InWords makes a page of a refusal for programs.
+	InWords(refused *httpapi.Answer) *httpapi.Answer
 	Serve(r *httpapi.Request) *httpapi.Answer
 }
 
@@ -106,7 +108,7 @@ func (a *API) About() httpapi.About {
 		about.OpenAPI = openAPI
 	}
 	if a.ports.Pages != nil {
-		about.Open = a.ports.Pages.Paths()
+		about.Open, about.InWords = a.ports.Pages.Paths(), a.ports.Pages.InWords
 	}
 	return about
 }

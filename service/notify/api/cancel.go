@@ -97,6 +97,9 @@ func (a *API) Cancel(ctx context.Context, all []notify.Cancellation, limited boo
 	if err == nil {
 		err = a.ofPersons(ctx, all)
 	}
+	if err == nil && limited {
+		err = a.withoutOthers(ctx, all, keys)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +144,33 @@ func (a *API) ofPersons(ctx context.Context, all []notify.Cancellation) error {
 		}
 	}
 	return err
+}
+
+// withoutOthers deletes the keys of events that a limited token may not cancel: what became of
+// them is not its business.
+func (a *API) withoutOthers(ctx context.Context, all []notify.Cancellation, keys map[uuid.UUID]notify.Known) error {
+	may := make(map[uuid.UUID]bool, len(keys))
+	var decisions []uuid.UUID
+	for _, key := range keys {
+		decisions = append(decisions, key.DecisionID)
+	}
+	stored, err := a.ports.Ledger.Decisions(ctx, decisions)
+	if err != nil {
+		return err
+	}
+	for i := range stored {
+		for j := range all {
+			if e := stored[i].Event; e != nil && all[j].Event == e.ID && (all[j].May == nil || all[j].May(e)) {
+				may[e.ID] = true
+			}
+		}
+	}
+	for event := range keys {
+		if !may[event] {
+			delete(keys, event)
+		}
+	}
+	return nil
 }
 
 func (a *API) keysByID(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]notify.Known, error) {

@@ -104,3 +104,23 @@ func TestALimitedTokenReplacesNothing(t *testing.T) {
 		t.Errorf("by key: its own %+v, the rest %+v", own, rest)
 	}
 }
+
+// What became of an event of another source is not told to a token that is limited.
+func TestALimitedTokenLearnsNothing(t *testing.T) {
+	w := newWorld(t, "token-of-a-test-01 send source=newsletter", "token-of-a-test-02 send")
+	limited := map[string]string{"Authorization": "Bearer token-of-a-test-01"}
+	all := map[string]string{"Authorization": "Bearer token-of-a-test-02", "Prefer": "wait=10"}
+	for _, c := range []struct{ source, byLimited string }{{"test", "unknown"}, {"newsletter", "sent"}} {
+		id := uuid.New()
+		body := strings.Replace(event(id, "anna", "a text of "+c.source), `"source":"test"`, `"source":"`+c.source+`"`, 1)
+		if status, _ := w.ask(t, call{method: "POST", path: NotificationsPath, kind: "application/json", body: body, header: all}, nil); status != 200 {
+			t.Fatal(status)
+		}
+		asked := fmt.Sprintf(`{"event_id":%q}`, id)
+		_, one := w.cancel(t, "application/json", asked, limited)
+		_, other := w.cancel(t, "application/json", asked, all)
+		if one[0].Status != c.byLimited || other[0].Status != "sent" {
+			t.Errorf("%s: %+v, and without limits %+v", c.source, one, other)
+		}
+	}
+}

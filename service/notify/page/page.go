@@ -136,7 +136,7 @@ func (p *Pages) save(r *httpapi.Request) *httpapi.Answer {
 	}
 	typed, refused := r.Form(maxForm)
 	if refused != nil {
-		return inWords(refused)
+		return p.InWords(refused)
 	}
 	v, refused := p.open(typed.Get("t"), link.Preferences)
 	if refused != nil {
@@ -205,13 +205,16 @@ func (e *editor) conflict(token string, typed url.Values, stored ledger.Preferen
 	return render(http.StatusConflict, "preferences", page)
 }
 
-// inWords answers with a page in place of a refusal for programs.
-func inWords(refused *httpapi.Answer) *httpapi.Answer {
+// InWords answers with a page in place of a refusal for programs.
+func (p *Pages) InWords(refused *httpapi.Answer) *httpapi.Answer {
 	text := "It could not be read."
 	if faults, ok := refused.Body.(httpapi.Refusal); ok {
 		text = faults.Errors[0].Error
 	}
 	answer := say(refused.Status, "Nothing was changed", "The form was not taken: "+text+".", "Open the link from the message again.")
+	if refused.Status == http.StatusTooManyRequests || refused.Status == http.StatusServiceUnavailable {
+		answer = say(refused.Status, "Too many requests", "This page is asked for too often at the moment. Nothing was changed.", "Try again in a few minutes.")
+	}
 	for name, values := range refused.Header {
 		answer.Header[name] = values
 	}

@@ -34,7 +34,7 @@ func (p *Pages) unsubscribe(r *httpapi.Request, post bool) *httpapi.Answer {
 	if post {
 		fields, refused := r.Form(maxForm)
 		if refused != nil {
-			return inWords(refused)
+			return p.InWords(refused)
 		}
 		if undo = fields.Get(fieldUndo) != ""; !undo && fields.Get(fieldOneClick) != oneClick {
 			return say(http.StatusBadRequest, "Nothing was changed", "The request has to say "+fieldOneClick+"="+oneClick+".", "Open the link from the message again.")

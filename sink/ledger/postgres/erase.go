@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -90,7 +91,10 @@ func buryPerson(ctx context.Context, tx pgx.Tx, user string, at engine.Millis) (
 		return "", err
 	}
 	var before time.Time
-	if err := tx.QueryRow(ctx, lockUser, user).Scan(&before); err != nil {
+	switch err := tx.QueryRow(ctx, lockUser, user).Scan(&before); {
+	case errors.Is(err, pgx.ErrNoRows): // another call has made the tombstone meanwhile
+		return "", nil
+	case err != nil:
 		return "", err
 	}
 	// A merge may have come before the lock.

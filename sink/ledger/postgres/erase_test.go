@@ -165,6 +165,32 @@ func TestInterruptedErasure(t *testing.T) {
 	}
 }
 
+// Of two erasures of a user at once the second one finds what the first one has done.
+//
+// Promise(ledger/erasure)
+func TestTwoErasuresAtOnce(t *testing.T) {
+	l := openNew(t)
+	must(t, commitOne(l, one("a", notify.Later)))
+	locked, err := l.pool.Begin(ctx)
+	must(t, err)
+	_, err = locked.Exec(ctx, "SELECT FROM notify_users WHERE user_id = 'a' FOR UPDATE")
+	must(t, err)
+	ended := make(chan error, 2)
+	for range 2 {
+		go func() { ended <- l.Forget(ctx, "a", start) }()
+	}
+	waiting(t, l, 2)
+	must(t, locked.Rollback(ctx))
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if s := standingOf(t, l, "a"); !s.State.Erased {
+		t.Errorf("the user is %+v", s)
+	}
+}
+
 // The database gives an erased user the name that the program gives.
 func TestTombstonesAreTheSame(t *testing.T) {
 	l := openNew(t)

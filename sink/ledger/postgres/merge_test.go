@@ -146,19 +146,23 @@ func TestWhatWaitsForAMerge(t *testing.T) {
 	}{
 		"erasure of the alias": {func(l *Ledger) error { return l.Forget(ctx, "alias", start) }, erased},
 		"erasure of the user":  {func(l *Ledger) error { return l.Forget(ctx, "into", start) }, erased},
-		"preferences of the alias": {func(l *Ledger) error { return l.SetPreferences(ctx, "alias", notify.Preferences{Paused: true}) },
+		"preferences of the alias": {
+			func(l *Ledger) error { return l.SetPreferences(ctx, "alias", notify.Preferences{Paused: true}) },
 			func(t *testing.T, l *Ledger, err error) {
 				if m, ok := errors.AsType[*ledger.MergedError](err); !ok || m.Into != "into" {
 					t.Errorf("the answer is %v", err)
 				}
-			}},
-		"preferences of the user": {func(l *Ledger) error { return l.SetPreferences(ctx, "into", notify.Preferences{Paused: true}) },
+			},
+		},
+		"preferences of the user": {
+			func(l *Ledger) error { return l.SetPreferences(ctx, "into", notify.Preferences{Paused: true}) },
 			func(t *testing.T, l *Ledger, err error) {
 				must(t, err)
 				if s := standingOf(t, l, "into"); !s.Preferences.Paused || s.Version != 4 {
 					t.Errorf("the user is %+v", s)
 				}
-			}},
+			},
+		},
 		"decision of the alias": {func(l *Ledger) error { return commitOne(l, oneAt("alias", 1, notify.Later, start)) }, conflicts},
 		"decision of the user":  {func(l *Ledger) error { return commitOne(l, oneAt("into", 1, notify.Later, start)) }, conflicts},
 	} {
