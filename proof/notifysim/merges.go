@@ -40,7 +40,7 @@ func (p *plan) drawMerges(d *schedule.RNG) {
 // idOf returns the id of a user, of one behind the last an id of which nothing is known.
 func (p *plan) idOf(user int) string {
 	if user == len(p.users) {
-		return "nobody"
+		return "unknown"
 	}
 	return p.users[user].id
 }
@@ -115,7 +115,7 @@ func (s *simulation) person(id string) string {
 
 // ids returns all ids that a merge or the plan has, the plan's first.
 func (s *simulation) ids() []string {
-	ids := []string{"nobody"}
+	ids := []string{"unknown"}
 	for _, u := range s.plan.users {
 		ids = append(ids, u.id)
 	}

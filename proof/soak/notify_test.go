@@ -34,6 +34,7 @@ func runNotifyInTest(t *testing.T, change func(*notifySettings)) *notifySoak {
 
 // A quarter of a minute of kills of every kind of process, and a death at each failpoint.
 //
+// Promise(notify/aliases)
 // Promise(acceptance/c1): C1: after kill -9 of any process each event has its decision, and none has
 // two (`go run ./proof/soak notify`).
 // Promise(proof/notify-soak): Real processes of notifications under kill -9 decide each event once and

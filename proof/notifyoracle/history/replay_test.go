@@ -54,6 +54,8 @@ func TestReplaysOfRandomSetsKeepTheLaws(t *testing.T) {
 // TestReplaysOfMergedUsersKeepTheLaws sends events of two ids each through the processor and a
 // ledger, which are merged on the way. Records and states agree, and the set that made the
 // decisions changes none of them after the merge.
+//
+// Promise(notify/aliases)
 func TestReplaysOfMergedUsersKeepTheLaws(t *testing.T) {
 	w, err := New()
 	if err != nil {
