@@ -24,7 +24,7 @@ func (f *notifyFeed) beside() func(int) error {
 	case 2:
 		return f.changes(e.UserID, first)
 	case 3:
-		if f.random.IntN(4) == 0 {
+		if f.random.IntN(2) == 0 {
 			return f.merges(e.UserID, first)
 		}
 	}
