@@ -83,6 +83,7 @@ type Findings struct {
 	Late                     int // NOWs that expired before their dispatch
 	FollowUps                int // NOWs on other channels
 	Cancelled, Replaced      int
+	Merged                   int // users who have an alias with decisions
 	Read                     int // follow-ups that ended because of a report
 	Limited                  int // LATERs by a limit
 	Sent, Repeats            int // dispatches, and those received again
@@ -108,21 +109,26 @@ func (l *Laws) Judge(ctx context.Context, store Store, sent []notifyoracle.Sent,
 	if over {
 		run.End = engine.Now()
 	}
-	undecided := maps.Clone(l.events)
+	undecided, posted := maps.Clone(l.events), map[uuid.UUID]string{}
 	for d, err := range store.Records(ctx, ledger.Filter{Oldest: true}) {
 		if err != nil {
 			return nil, err
 		}
 		run.Records = append(run.Records, d.Record)
 		delete(undecided, d.Record.EventID)
-		f.add(&d)
+		if f.add(&d); d.Event != nil {
+			posted[d.Record.EventID] = d.Event.UserID
+		}
 	}
 	f.Events, f.Decisions, f.Undecided = len(l.events), len(run.Records), len(undecided)
 	var err error
 	if run.States, err = states(ctx, store, run.Records); err != nil {
 		return nil, err
 	}
-	f.Users = len(run.States)
+	if run.Merges, err = unmerged(run.Records, posted); err != nil {
+		return nil, err
+	}
+	f.Users, f.Merged = len(run.States), len(run.Merges)
 	f.countSent(sent)
 	f.Violations = slices.Concat(notifyoracle.Check(run), notifyoracle.Replay(run))
 	if over {
@@ -258,12 +264,12 @@ func (f *Findings) Of(laws ...string) (n int) {
 // String tells what was found, in the words of the promise.
 func (f *Findings) String() string {
 	return fmt.Sprintf(`events       %d accepted of %d users: %d decisions (NOW %d, LATER %d, NEVER %d), %d after a deferral, %d in digests, %d EXPIRED
-beside       %d follow-ups sent, %d ended by a report, %d cancelled, %d replaced, %d held by a limit
+beside       %d follow-ups sent, %d ended by a report, %d cancelled, %d replaced, %d held by a limit, %d users merged
 dispatches   %d ids, %d received again; %d NOWs expired before their hand-over
 promises     %d events without a decision, %d with two for one turn or without an end, %d NOWs not under one id
              %d states that differ from the fold of the records, %d differences to the oracle, %d other violations`,
 		f.Events, f.Users, f.Decisions, f.Outcomes[notify.Now], f.Outcomes[notify.Later], f.Outcomes[notify.Never], f.Deferred, f.Digested, f.Expired,
-		f.FollowUps, f.Read, f.Cancelled, f.Replaced, f.Limited, f.Sent, f.Repeats, f.Late,
+		f.FollowUps, f.Read, f.Cancelled, f.Replaced, f.Limited, f.Merged, f.Sent, f.Repeats, f.Late,
 		f.Undecided, f.Of(notifyoracle.LawTurns, notifyoracle.LawEnds, notifyoracle.LawOneNow), f.Of(notifyoracle.LawDispatch, LawHandOver),
 		f.Of(notifyoracle.LawState), f.Of(notifyoracle.LawOracle), f.Of(notifyoracle.LawKnown, notifyoracle.LawCaps, notifyoracle.LawLimits,
 			notifyoracle.LawQuiet, notifyoracle.LawExpiry, notifyoracle.LawChannels, notifyoracle.LawWithdraw, notifyoracle.LawDigest, notifyoracle.LawShown))

@@ -19,6 +19,7 @@ import (
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
 	"keyfold/engine/notify/rule"
+	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/memory"
 )
 
@@ -51,6 +52,12 @@ type trial struct {
 }
 
 func run(t *testing.T, n int) *trial {
+	t.Helper()
+	return runWith(t, n, func(*memory.Ledger) {})
+}
+
+// runWith does something after half of the events.
+func runWith(t *testing.T, n int, between func(*memory.Ledger)) *trial {
 	t.Helper()
 	hours := ruleset.Hours{Zone: "UTC", Morning: "08:00", Digests: "09:00,18:00"}
 	local, err := hours.Local()
@@ -85,7 +92,11 @@ func run(t *testing.T, n int) *trial {
 		}
 		r.laws.Accepted(events[i])
 	}
-	if _, err := engine.Decide(t.Context(), events); err != nil {
+	if _, err := engine.Decide(t.Context(), events[:n/2]); err != nil {
+		t.Fatal(err)
+	}
+	between(r.store)
+	if _, err := engine.Decide(t.Context(), events[n/2:]); err != nil {
 		t.Fatal(err)
 	}
 	if err := engine.Stop(context.WithoutCancel(t.Context())); err != nil {
@@ -135,6 +146,29 @@ func TestJudge(t *testing.T) {
 	r.laws.Accepted(e)
 	if err := r.judge(t, false).Err(); err == nil || !strings.Contains(err.Error(), "1 events have no decision") {
 		t.Errorf("an event that was lost: %v", err)
+	}
+}
+
+// Two users who were merged were two before, and are one after it.
+func TestJudgeOfMergedUsers(t *testing.T) {
+	r := runWith(t, 600, func(l *memory.Ledger) {
+		if err := l.SetPreferences(t.Context(), "2", notify.Preferences{Muted: []notify.EventType{notify.Promo}}); err != nil {
+			t.Fatal(err)
+		}
+		for alias, into := range map[string]string{"1": "2", "4": "3"} {
+			if _, err := ledger.MergeUsers(t.Context(), l, alias, into, engine.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if f := r.judge(t, false); f.Err() != nil || f.Merged != 2 {
+		t.Errorf("%d merged: %v", f.Merged, f.Err())
+	}
+	if _, err := ledger.MergeUsers(t.Context(), r.store, "5", "3", engine.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.laws.Judge(t.Context(), r.store, r.sent, false); err == nil {
+		t.Error("which of three users has written what is not known, and not told so")
 	}
 }
 

@@ -4,6 +4,7 @@
 //	traffic.go   events, from the templates of the sample shop's week
 //	senders.go   the senders' side of the dispatch queues
 //	laws.go      records, keys, states and dispatches against the oracle
+//	merged.go    which records were written before two users were merged
 //	figures.go   what PostgreSQL and the kernel say of a run
 package workload
 

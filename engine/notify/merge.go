@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"keyfold/engine"
 )
 
@@ -39,11 +41,24 @@ type Alias struct {
 func MergeStates(alias, into *State, ofAlias, ofInto []Record, since engine.Millis) *State {
 	s := into.before(since)
 	s.add(alias.before(since))
-	for _, r := range Interleave(ofAlias, ofInto, func(r *Record) engine.Millis { return r.DecidedAt }) {
+	records := Interleave(ofAlias, ofInto, func(r *Record) engine.Millis { return r.DecidedAt })
+	s.LastDigest = digestBefore(records, into.LastDigest, alias.LastDigest)
+	for _, r := range records {
 		s.Fold(r)
 	}
 	s.DecidedAt = max(s.DecidedAt, alias.DecidedAt, into.DecidedAt)
 	return s
+}
+
+// digestBefore returns the first of some digests that was counted before the records: one of
+// theirs is counted by them.
+func digestBefore(records []*Record, digests ...uuid.UUID) uuid.UUID {
+	for _, id := range digests {
+		if id != uuid.Nil && !slices.ContainsFunc(records, func(r *Record) bool { return r.DigestID == id }) {
+			return id
+		}
+	}
+	return uuid.Nil
 }
 
 // Interleave returns the records of an alias and of its user in the order that they have as

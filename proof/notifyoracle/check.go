@@ -18,9 +18,17 @@ type Run struct {
 	Sent    []Sent
 	States  map[string]*notify.State // as stored, by user; nil: not compared
 	Sets    map[string]*Set          // by version; a record of another set is a violation
+	Merges  []Merge                  // in their order
 	// End is the clock at the end, 0 while the run goes on: then events may wait and
 	// dispatches may be on their way.
 	End engine.Millis
+}
+
+// Merge has made an id an alias of another one. The records of a run have the user_id and the
+// seq that they were written with; those up to these versions were written before.
+type Merge struct {
+	Alias, Into               string
+	AliasVersion, IntoVersion int64
 }
 
 // Sent is one hand-over of a dispatch to the senders.
@@ -84,11 +92,11 @@ func newChecker(run *Run) *checker {
 	c.addChildren()
 	for i := range run.Records {
 		r := &run.Records[i]
-		if cancelledUnknown(r, c.events[r.EventID]) {
+		if c.cancelledUnknown(r, c.events[r.EventID]) {
 			c.events[r.EventID] = &notify.Notification{ID: r.EventID, UserID: r.UserID, Type: r.Type, Source: r.Source, Print: r.Print, Body: []byte("{}")}
 		}
 		switch e := c.events[r.EventID]; {
-		case e == nil || e.UserID != r.UserID || e.Type != r.Type:
+		case e == nil || !c.standsFor(e.UserID, r.UserID) || e.Type != r.Type:
 			c.violated(LawKnown, r.UserID, r.EventID, "no such event was accepted of this user")
 			continue
 		case run.Sets[r.RuleVersion] == nil:
@@ -97,7 +105,8 @@ func newChecker(run *Run) *checker {
 		}
 		c.users[r.UserID] = append(c.users[r.UserID], r)
 	}
-	for user, records := range c.users {
+	for _, user := range c.ids() {
+		records := c.users[user]
 		slices.SortStableFunc(records, func(a, b *notify.Record) int { return cmp.Compare(a.Seq, b.Seq) })
 		for i, r := range records {
 			c.turns[r.EventID] = append(c.turns[r.EventID], r)
@@ -138,11 +147,11 @@ func (c *checker) addChildren() {
 
 // cancelledUnknown reports whether a record cancels an event before it came: its texts are
 // not those of an event that came later. Of an erased user it says that.
-func cancelledUnknown(r *notify.Record, e *notify.Notification) bool {
+func (c *checker) cancelledUnknown(r *notify.Record, e *notify.Notification) bool {
 	cancelled := slices.Equal(r.Reasons, []string{notify.ReasonCancelled}) ||
 		r.Source == "keyfold" && slices.Equal(r.Reasons, []string{notify.ReasonUserErased})
 	return r.Turn == 0 && cancelled &&
-		(e == nil || e.UserID == r.UserID && (e.Type != r.Type || e.Source != r.Source))
+		(e == nil || c.person(e.UserID) == c.person(r.UserID) && (e.Type != r.Type || e.Source != r.Source))
 }
 
 func (c *checker) violated(law, user string, event uuid.UUID, format string, args ...any) {
@@ -158,10 +167,12 @@ func (c *checker) sorted() []Violation {
 // whatever has made them.
 func Check(run *Run) []Violation {
 	c := newChecker(run)
-	for user, records := range c.users {
-		c.checkSends(user, records)
-		c.checkState(user, records)
-		c.checkDigests(user, records)
+	for _, user := range c.ids() {
+		if !c.isAlias(user) {
+			c.checkSends(user)
+			c.checkState(user)
+		}
+		c.checkDigests(user, c.users[user])
 	}
 	for _, e := range c.Events {
 		c.checkTurns(e)
@@ -173,17 +184,17 @@ func Check(run *Run) []Violation {
 
 // checkSends looks at each NOW that is held by caps, limits and quiet hours: every window
 // that ends with it, and the clock that the user saw.
-func (c *checker) checkSends(user string, records []*notify.Record) {
-	var before State
-	for _, r := range records {
+func (c *checker) checkSends(user string) {
+	c.walk(user, func(u *User, r *notify.Record) bool {
 		d := DecisionOf(r)
 		d.Send = c.sendOf(r)
 		if r.Outcome == notify.Now {
-			c.checkSend(user, r, &before, &d)
-			c.checkQuiet(user, r)
+			c.checkSend(r.UserID, r, u.State(), &d)
+			c.checkQuiet(r.UserID, r)
 		}
-		before.add(&d)
-	}
+		u.Past = append(u.Past, d)
+		return true
+	})
 }
 
 // sendOf returns what limits ask of a record, by its event.
@@ -246,18 +257,21 @@ func (s *Set) rule(id uuid.UUID) *Rule {
 	return nil
 }
 
-func (c *checker) checkState(user string, records []*notify.Record) {
+func (c *checker) checkState(user string) {
 	stored, met := c.States[user]
 	if c.States == nil || met && stored.Erased {
 		return
 	}
-	if !met || stored == nil {
-		c.violated(LawState, user, uuid.Nil, "%d records and no state", len(records))
-		return
-	}
-	u := &User{oracle: c.oracle}
-	for _, r := range records {
+	u := c.walk(user, func(u *User, r *notify.Record) bool {
 		u.Past = append(u.Past, DecisionOf(r))
+		return true
+	})
+	switch {
+	case len(u.Past) == 0:
+		return // of an alias of which nothing was known
+	case !met || stored == nil:
+		c.violated(LawState, user, uuid.Nil, "%d records and no state", len(u.Past))
+		return
 	}
 	for _, difference := range u.CompareState(stored) {
 		c.violated(LawState, user, uuid.Nil, "%s", difference)
@@ -307,30 +321,30 @@ func endedEarly(r *notify.Record) bool {
 // its recorded time, set, preferences and cosine, and returns where they differ.
 func Replay(run *Run) []Violation {
 	c := newChecker(run)
-	for user, records := range c.users {
-		c.replay(user, records)
+	for _, user := range c.ids() {
+		before := map[uuid.UUID]*notify.Record{} // the newest record of each event
+		c.walk(user, func(u *User, r *notify.Record) bool { return c.replay(u, before, r) })
 	}
 	return c.sorted()
 }
 
-func (c *checker) replay(user string, records []*notify.Record) {
-	u := c.oracle.User(user)
-	before := map[uuid.UUID]*notify.Record{} // the newest record of each event
-	for _, r := range records {
-		e, err := ReadEvent(c.events[r.EventID])
-		if err != nil {
-			c.violated(LawKnown, user, r.EventID, "%v", err)
-			return
-		}
-		u.Preferences = r.Facts.Preferences
-		u.Erased = u.Erased || slices.Contains(r.Reasons, notify.ReasonUserErased)
-		want := c.decideAgain(u, e, before[r.EventID], r)
-		before[r.EventID] = r
-		if differences := Compare(&want, r); len(differences) > 0 {
-			c.violated(LawOracle, user, r.EventID, "seq %d: %v", r.Seq, differences)
-			return // what follows differs by this one
-		}
+// replay decides a record again, and reports whether it was decided so: what follows differs
+// by one that was not.
+func (c *checker) replay(u *User, before map[uuid.UUID]*notify.Record, r *notify.Record) bool {
+	e, err := ReadEvent(c.events[r.EventID])
+	if err != nil {
+		c.violated(LawKnown, r.UserID, r.EventID, "%v", err)
+		return false
 	}
+	u.Preferences = r.Facts.Preferences
+	u.Erased = u.Erased || slices.Contains(r.Reasons, notify.ReasonUserErased)
+	want := c.decideAgain(u, e, before[r.EventID], r)
+	before[r.EventID] = r
+	differences := Compare(&want, r)
+	if len(differences) > 0 {
+		c.violated(LawOracle, r.UserID, r.EventID, "seq %d: %v", r.Seq, differences)
+	}
+	return len(differences) == 0
 }
 
 // decideAgain decides an event whose last record is given, as a record says that it was.

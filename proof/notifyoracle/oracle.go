@@ -9,6 +9,7 @@
 //	sends.go    what limits cover, and what they count
 //	follow.go   follow-ups on other channels
 //	withdraw.go what is cancelled or replaced
+//	merge.go    two ids that are one person
 //	digest.go   digests, and the messages that their items fill
 //	state.go    what the past decisions come to
 //	slots.go    what is kept for those that wait, and who gives way
@@ -17,6 +18,7 @@
 //	clock.go    local time, minute by minute
 //	compare.go  a decision against a record, the past against a stored state
 //	check.go    laws that records and dispatches must keep, whatever has made them
+//	check_merged.go whose records are whose, where users were merged
 //
 // Package history beside it makes random histories and compares each decision.
 package notifyoracle

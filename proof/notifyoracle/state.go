@@ -85,6 +85,7 @@ func (s *State) prune(old engine.Millis) {
 	s.Sends = slices.DeleteFunc(s.Sends, func(at engine.Millis) bool { return at <= old })
 	s.Marks = slices.DeleteFunc(s.Marks, func(m Mark) bool { return m.DecidedAt <= old })
 	s.Slots = slices.DeleteFunc(s.Slots, func(o Slot) bool { return o.At <= old })
+	s.Slots = s.Slots[:min(len(s.Slots), notify.MaxSends)] // of two that were merged there may be more: the earliest stay
 	s.Sent = slices.DeleteFunc(s.Sent, func(sent Send) bool { return sent.At <= old })
 	for i := range s.LastSend {
 		if s.LastSend[i] <= old {

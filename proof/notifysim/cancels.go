@@ -25,7 +25,11 @@ func (f *front) cancelOf(number int) {
 		asked = map[string]any{"dedupe_key": e.DedupeKey}
 	}
 	if c.named || c.byKey {
-		asked["user_id"] = e.UserID
+		if asked["user_id"] = e.UserID; number%2 == 0 {
+			f.mu.Lock()
+			asked["user_id"] = f.person(e.UserID)
+			f.mu.Unlock()
+		}
 	}
 	body, err := json.Marshal(asked)
 	if err != nil {

@@ -29,7 +29,7 @@ func (s *simulation) check() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	run := notifyoracle.Run{
-		Records: s.store.log, Sent: s.senders.sent, End: s.now() + minute,
+		Records: s.store.log, Merges: s.store.merges, Sent: s.senders.sent, End: s.now() + minute,
 		Sets: map[string]*notifyoracle.Set{sets[0].Version: sets[0].oracle, sets[1].Version: sets[1].oracle},
 	}
 	for _, e := range s.plan.events {
@@ -52,7 +52,7 @@ func (s *simulation) check() error {
 	run.Sent = slices.DeleteFunc(slices.Clone(run.Sent), func(sent notifyoracle.Sent) bool {
 		return !slices.ContainsFunc(sent.Events, func(id uuid.UUID) bool { return left[id] })
 	})
-	run.States = s.states()
+	run.States = s.states(&run)
 	for _, v := range notifyoracle.Check(&run) {
 		s.fault("%v", v)
 	}
@@ -67,43 +67,54 @@ func (s *simulation) check() error {
 
 // states returns what is stored of the users. Each state is the fold of the user's
 // records, and these are the ones that were written.
-func (s *simulation) states() map[string]*notify.State {
+func (s *simulation) states(run *notifyoracle.Run) map[string]*notify.State {
 	states := map[string]*notify.State{}
-	for _, u := range s.plan.users {
-		if _, gone := s.erased[u.id]; gone {
-			continue
-		}
-		var fold notify.State
-		var stored []uuid.UUID
-		for d, err := range s.store.Records(context.Background(), ledger.Filter{User: u.id, Oldest: true}) {
-			if err != nil {
-				s.fault("records of user %s: %w", u.id, err)
+	for _, id := range s.ids() {
+		_, gone := s.erased[id]
+		switch {
+		case gone:
+		case s.person(id) != id:
+			s.checkAlias(id)
+		default:
+			if state := s.stateOf(run, id); state != nil {
+				states[id] = state
 			}
-			fold.Fold(&d.Record)
-			stored = append(stored, d.Record.DecisionID)
-		}
-		var written []uuid.UUID
-		for i := range s.store.log {
-			if s.store.log[i].UserID == u.id {
-				written = append(written, s.store.log[i].DecisionID)
-			}
-		}
-		if !slices.Equal(stored, written) {
-			s.fault("user %s: %d records are stored, %d were written", u.id, len(stored), len(written))
-		}
-		standing, err := s.store.Load(context.Background(), []notify.Ask{{User: u.id}})
-		if err != nil || standing[0].State == nil {
-			if len(written) > 0 || err != nil {
-				s.fault("user %s has no state: %v", u.id, err)
-			}
-			continue
-		}
-		states[u.id] = standing[0].State
-		if !sameState(&fold, states[u.id]) {
-			s.fault("user %s: the state is not the fold of the records: %+v, want %+v", u.id, states[u.id], fold)
 		}
 	}
 	return states
+}
+
+// stateOf returns what is stored of a user, nil where nothing is.
+func (s *simulation) stateOf(run *notifyoracle.Run, id string) *notify.State {
+	var fold notify.State
+	var stored, written []uuid.UUID
+	for d, err := range s.store.Records(context.Background(), ledger.Filter{User: id, Oldest: true}) {
+		if err != nil {
+			s.fault("records of user %s: %w", id, err)
+		}
+		fold.Fold(&d.Record)
+		stored = append(stored, d.Record.DecisionID)
+	}
+	for _, r := range run.RecordsOf(id) {
+		written = append(written, r.DecisionID)
+	}
+	if !slices.Equal(stored, written) {
+		s.fault("user %s: %d records are stored, %d were written, or they have another order", id, len(stored), len(written))
+	}
+	standing, err := s.store.Load(context.Background(), []notify.Ask{{User: id}})
+	if err != nil || standing[0].State == nil {
+		if len(written) > 0 || err != nil {
+			s.fault("user %s has no state: %v", id, err)
+		}
+		return nil
+	}
+	if state := standing[0].State; !sameState(&fold, state) {
+		s.fault("user %s: the state is not the fold of the records: %+v, want %+v", id, state, fold)
+	}
+	if v, err := ledger.Verify(context.Background(), s.store, id, 0); err != nil || len(v.Differences) > 0 {
+		s.fault("user %s: %q, %v", id, v.Differences, err)
+	}
+	return standing[0].State
 }
 
 func sameState(a, b *notify.State) bool {
@@ -200,7 +211,7 @@ func (s *simulation) checkErased(user string, at time.Time) {
 	turns := map[uuid.UUID]bool{}
 	for i := range s.store.log {
 		r := &s.store.log[i]
-		if r.UserID != user {
+		if s.person(r.UserID) != s.person(user) {
 			continue
 		}
 		turns[r.EventID] = true
@@ -229,6 +240,7 @@ func (s *simulation) checkErased(user string, at time.Time) {
 type counts struct {
 	Conflicts, Unknowns, Again, Expired, Postponed, Digests, Later, Repeated, Killed, Erased int64
 	FollowUps, Cancelled, Replaced, ReadEnds, Limits, TopicDigests, Snoozed                  int64
+	Merged, MergedAgain, MergeConflicts, OfAliases, DigestsOfTwo                             int64
 }
 
 func (c *counts) add(o counts) {
@@ -296,6 +308,7 @@ func (s *simulation) counts() (c counts) {
 		}
 		c.met(r)
 	}
+	s.countMerges(&c)
 	c.Erased = int64(len(s.erased))
 	return c
 }

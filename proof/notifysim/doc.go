@@ -22,6 +22,9 @@
 //     the events twice. Some cancel what they posted, before it came or while it waits, by
 //     its id or its dedupe_key, through the API, which any life carries out, until it is
 //     answered.
+//   - merges: make one user's id another one's, by the process of some life, which may be
+//     cut off between any two calls, until it is answered; also in chains, of an id of which
+//     nothing is known, and while both users are decided.
 //   - senders: take dispatches, refuse some, lose the confirms of others, and report
 //     deliveries, failures and what users opened, late, twice and in any order.
 //   - clocks: each notifier's is up to 2 s beside the others'.
@@ -39,7 +42,9 @@
 // left to be dispatched. Then proof/notifyoracle checks all records, dispatches and states,
 // and decides every record again; each NOW must be in the first dispatch of its id, because
 // senders drop the others; each delivery must be what its reports come to; and what a
-// cancellation's answer says has ended must not wait and not be sent. While a schedule
+// cancellation's answer says has ended must not wait and not be sent. Of a merged user the
+// oracle decides each id's records by that id's state until the merge, and those after it by
+// the person's; nothing is left under the alias. While a schedule
 // runs, what is accepted must be in a queue, an acknowledged event must have a decision,
 // a claimed deferral must not be claimed again before its lease ends, and a decision
 // must be made with the preferences that are in force when it is written.

@@ -136,8 +136,12 @@ func (p *plan) drawEvent(d *schedule.RNG, at time.Duration) *notify.Notification
 	switch {
 	case body["dedupe_key"] != nil && d.Chance(300):
 		body["replaces"] = "dedupe_key"
-	case d.Chance(120):
-		if id := p.earlierOf(d, body["user_id"]); id != uuid.Nil {
+	case d.Chance(150):
+		user := body["user_id"]
+		if d.Chance(300) {
+			user = "" // of any: it may be another id of the same person
+		}
+		if id := p.earlierOf(d, user); id != uuid.Nil {
 			body["replaces"] = id
 		}
 	}
@@ -152,11 +156,11 @@ func (p *plan) drawEvent(d *schedule.RNG, at time.Duration) *notify.Notification
 	return e
 }
 
-// earlierOf draws an event of a user that was drawn before, the zero id where there is none.
+// earlierOf draws an event of a user, or of any, that was drawn before, the zero id where there is none.
 func (p *plan) earlierOf(d *schedule.RNG, user any) uuid.UUID {
 	var ids []uuid.UUID
 	for _, e := range p.events {
-		if e.UserID == user {
+		if user == "" || e.UserID == user {
 			ids = append(ids, e.ID)
 		}
 	}
@@ -164,6 +168,14 @@ func (p *plan) earlierOf(d *schedule.RNG, user any) uuid.UUID {
 		return uuid.Nil
 	}
 	return ids[d.N(len(ids))]
+}
+
+// eventOf returns the event of an id, nil where there is none.
+func (p *plan) eventOf(id uuid.UUID) *notify.Notification {
+	if at := slices.IndexFunc(p.events, func(e *notify.Notification) bool { return e.ID == id }); at >= 0 {
+		return p.events[at]
+	}
+	return nil
 }
 
 func instantText(at engine.Millis) string {

@@ -28,6 +28,8 @@ type front struct {
 	handler    http.Handler
 	posting    int   // posts that are not accepted; guarded by mu
 	cancelling int   // cancellations that are not answered; guarded by mu
+	merging    int   // merges that are not answered; guarded by mu
+	again      int64 // merges that were answered as one that was made before; guarded by mu
 	entered    []int // events that the broker has, by index; guarded by mu
 }
 

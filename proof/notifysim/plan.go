@@ -28,6 +28,7 @@ type plan struct {
 	events    []*notify.Notification
 	publishes []publish
 	cancels   []cancellation
+	merges    []merging
 	actions   []action
 	newSet    time.Duration // when the second set comes into force
 
@@ -99,6 +100,7 @@ func planOf(number uint64) *plan {
 	p.drawActions(&d)
 	p.drawCancels(&d)
 	p.oneSweeps = d.Chance(700)
+	p.drawMerges(&d)
 	return p
 }
 

@@ -10,6 +10,7 @@ import "testing"
 func TestModelsRules(t *testing.T) {
 	for name, bug := range map[string]modelBug{
 		"commits without a version":                {blindCommits: true},
+		"merges without versions":                  {blindMerges: true},
 		"leases that end at once":                  {shortLeases: true},
 		"answers of commits that did not happen":   {lostCommits: true},
 		"a clock that is read before the dispatch": {lateClocks: true},

@@ -48,7 +48,7 @@ func TestSchedule(t *testing.T) {
 // Figure: 40,000 schedules, 0 laws broken; 3,000 before a change lands
 // Promise(notify/decided-once, notify/killed-before-commit, notify/killed-before-mark)
 // Promise(notify/lost-answer, notify/changed-amid, notify/expiry, notify/leases, notify/late-item)
-// Promise(notify/one-sweeps)
+// Promise(notify/one-sweeps, notify/aliases)
 func TestSchedules(t *testing.T) {
 	var (
 		mu      sync.Mutex

@@ -44,6 +44,7 @@ type modelBug struct {
 	blindCommits bool // the ledger does not look at versions
 	shortLeases  bool // a claimed deferral can be claimed again at once
 	lostCommits  bool // now and then a commit is answered that did not happen
+	blindMerges  bool // a merge does not look at versions
 	lateClocks   bool // a notifier looks at its clock 5 s before it dispatches
 }
 
@@ -102,6 +103,10 @@ func (s *simulation) run() Report {
 	s.front.cancelling = len(s.plan.cancels)
 	for i, c := range s.plan.cancels {
 		time.AfterFunc(c.at, func() { s.front.cancelOf(i) })
+	}
+	s.front.merging = len(s.plan.merges)
+	for i, m := range s.plan.merges {
+		time.AfterFunc(m.at, func() { s.front.mergeOf(i) })
 	}
 	for place := range s.lives {
 		s.start(place)
@@ -162,10 +167,11 @@ func (s *simulation) act(a action) {
 	}
 }
 
-// setPreferences replaces a user's preferences, unless the user is erased.
+// setPreferences replaces the preferences of whose id it is, unless the user is erased.
 func (s *simulation) setPreferences(id string, own notify.Preferences) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	id = s.person(id)
 	if _, gone := s.erased[id]; gone {
 		return
 	}
@@ -181,7 +187,7 @@ func (s *simulation) erase(id string) {
 	if err := s.store.Forget(context.Background(), id, s.now()); err != nil {
 		s.fault("erasure of user %s: %w", id, err)
 	}
-	s.erased[id] = time.Now()
+	s.eraseAll(id)
 }
 
 // settle waits until nothing is left to do.
@@ -218,6 +224,8 @@ func (s *simulation) left() string {
 		return fmt.Sprintf("%d posts are not answered", s.front.posting)
 	case s.front.cancelling > 0:
 		return fmt.Sprintf("%d cancellations are not answered", s.front.cancelling)
+	case s.front.merging > 0:
+		return fmt.Sprintf("%d merges are not answered", s.front.merging)
 	case s.senders.reporting > 0:
 		return fmt.Sprintf("%d reports are not applied", s.senders.reporting)
 	case s.broker.live > 0:

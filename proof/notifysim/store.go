@@ -12,6 +12,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/proof/notifyoracle"
 	"keyfold/proof/schedule"
 	"keyfold/sink/ledger/cache"
 	"keyfold/sink/ledger/memory"
@@ -26,6 +27,9 @@ type store struct {
 	log    []notify.Record
 	leases map[uuid.UUID]engine.Millis // of claimed deferrals, by the clock of the claimer
 	late   int                         // commits that are on their way
+	merges []notifyoracle.Merge        // that were written
+
+	conflicts int64 // of merges
 }
 
 func newStore(s *simulation) *store {
@@ -50,6 +54,9 @@ func (s *store) apply(changes []notify.Change, marks []notify.DispatchMark) []er
 			r.Reasons, r.Spent = slices.Clone(r.Reasons), slices.Clone(r.Spent)
 			s.log = append(s.log, r)
 			delete(s.leases, r.EventID)
+			if _, gone := s.erased[r.UserID]; !gone && s.person(r.UserID) != r.UserID {
+				s.fault("event %v is recorded under %s, an alias of %s", r.EventID, r.UserID, s.person(r.UserID))
+			}
 			s.checkPreferences(&r)
 			s.Note("store", "written: "+c.User+" "+r.Outcome.String(), r.Seq, int64(r.Turn), int64(r.DecidedAt))
 		}

@@ -169,7 +169,7 @@ func (s *notifySoak) prepare(ctx context.Context) error {
 	}
 	s.feed = &notifyFeed{
 		publisher: s.publisher("feed"), posts: s.posts, traffic: traffic, laws: s.laws, rate: s.Rate,
-		random: rand.New(rand.NewPCG(s.Seed, 0x66656564)),
+		random: rand.New(rand.NewPCG(s.Seed, 0x66656564)), inMerges: map[string]bool{},
 	}
 	s.reports = newNotifyReports(s.publisher("reports"), s.feed, s.Seed)
 	s.AtEnd(s.reports.close)
@@ -226,8 +226,8 @@ func (s *notifySoak) report() {
 			s.laws.Count(), s.feed.posted.Load(), s.feed.published.Load(), s.feed.repeated.Load(), s.feed.again.Load())
 	}
 	if s.feed != nil {
-		line("beside       %d events that replace, %d cancellations, %d changes of preferences",
-			s.feed.replacing.Load(), s.feed.cancelled.Load(), s.feed.changed.Load())
+		line("beside       %d events that replace, %d cancellations, %d changes of preferences, %d merges",
+			s.feed.replacing.Load(), s.feed.cancelled.Load(), s.feed.changed.Load(), s.feed.merged.Load())
 	}
 	if s.reports != nil {
 		line("reports      %d of deliveries, half of them by the API", s.reports.confirmed.Load())

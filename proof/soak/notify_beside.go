@@ -10,8 +10,8 @@ import (
 	"keyfold/engine/notify"
 )
 
-// beside makes a request beside the events now and then: a cancellation, or a change of a
-// user's preferences; nil: none.
+// beside makes a request beside the events now and then: a cancellation, a change of a user's
+// preferences, or a merge of two users; nil: none.
 func (f *notifyFeed) beside() func(int) error {
 	if len(f.recent) == 0 || len(f.posts) == 0 {
 		return nil
@@ -23,8 +23,26 @@ func (f *notifyFeed) beside() func(int) error {
 		return f.cancels(e, first)
 	case 2:
 		return f.changes(e.UserID, first)
+	case 3:
+		if f.random.IntN(2) == 0 {
+			return f.merges(e.UserID, first)
+		}
 	}
 	return nil
+}
+
+// merges makes a user an alias of another one who had events a moment ago, neither of which was
+// merged before. Events of both go on.
+func (f *notifyFeed) merges(alias string, first int) func(int) error {
+	into := f.recent[len(f.recent)-1-f.random.IntN(min(len(f.recent), 50))].UserID
+	if alias == into || f.inMerges[alias] || f.inMerges[into] {
+		return nil
+	}
+	f.inMerges[alias], f.inMerges[into] = true, true
+	f.merged.Add(1)
+	return func(try int) error {
+		return sendTo(http.MethodPut, f.posts[(first+try)%len(f.posts)], "/v1/users/"+into+"/aliases/"+alias, "", nil)
+	}
 }
 
 // cancels ends an event that was posted a moment ago, perhaps before it came, or all with its

@@ -31,10 +31,12 @@ type notifyFeed struct {
 
 	recent []*notify.Notification // some that were posted, to be repeated
 
-	posted, published, repeated, again atomic.Int64
-	replacing, cancelled, changed      atomic.Int64
-	failure                            atomic.Pointer[error]
-	given                              atomic.Bool // up: the run has failed
+	inMerges map[string]bool // users who are, or were asked to be, one with another one
+
+	posted, published, repeated, again    atomic.Int64
+	replacing, cancelled, changed, merged atomic.Int64
+	failure                               atomic.Pointer[error]
+	given                                 atomic.Bool // up: the run has failed
 }
 
 // recentEvents is how many events may be repeated: those of some minutes.

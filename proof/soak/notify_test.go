@@ -34,6 +34,7 @@ func runNotifyInTest(t *testing.T, change func(*notifySettings)) *notifySoak {
 
 // A quarter of a minute of kills of every kind of process, and a death at each failpoint.
 //
+// Promise(notify/aliases)
 // Promise(acceptance/c1): C1: after kill -9 of any process each event has its decision, and none has
 // two (`go run ./proof/soak notify`).
 // Promise(proof/notify-soak): Real processes of notifications under kill -9 decide each event once and
@@ -53,7 +54,7 @@ func TestShortNotifySoak(t *testing.T) {
 	if s.feed.repeated.Load() == 0 || f.Deferred == 0 || f.Digested == 0 || f.Sent == 0 || s.reports.confirmed.Load() == 0 {
 		t.Errorf("%d repeated, %d reports: the traffic is too tame: %s", s.feed.repeated.Load(), s.reports.confirmed.Load(), f)
 	}
-	if f.Cancelled == 0 || f.FollowUps == 0 || f.Limited == 0 {
+	if f.Cancelled == 0 || f.FollowUps == 0 || f.Limited == 0 || f.Merged == 0 {
 		t.Errorf("the traffic is too tame: %s", f)
 	}
 	if len(f.Sets) < 3 {

@@ -37,6 +37,16 @@ func (h *history) flood() {
 	}
 }
 
+// crowd has all that comes wait for a slot: two ids have more than one user can.
+func (h *history) crowd() {
+	h.set.theirs.Policy.Caps = notify.Caps{2, 2, 2}
+	h.set.ours.Policy = h.set.theirs.Policy
+	for i := range h.set.theirs.Policy.Types {
+		h.set.theirs.Policy.Types[i].DuplicateWindow, h.set.theirs.Policy.Types[i].Capped = 0, true
+		h.set.ours.Policy.Types[i] = h.set.theirs.Policy.Types[i]
+	}
+}
+
 // change draws the user's preferences.
 func (h *history) change() {
 	g := h.rng
@@ -132,12 +142,12 @@ func (h *history) edge() engine.Millis {
 	return 0
 }
 
-// newEvent draws an event, often one like an earlier one.
-func (h *history) newEvent() notifyoracle.Event {
+// newEvent draws an event of an id, often one like an earlier one.
+func (h *history) newEvent(as string) notifyoracle.Event {
 	g := h.rng
 	m := &h.metadatas[g.IntN(len(h.metadatas))]
 	e := &notify.Notification{
-		ID: g.uuid(), UserID: "u", Type: pick(g, notify.EventTypes), Source: pick(g, []string{"shop", "shop", "fraud"}),
+		ID: g.uuid(), UserID: as, Type: pick(g, notify.EventTypes), Source: pick(g, []string{"shop", "shop", "fraud"}),
 		Hint: notify.Hint(g.IntN(5)), Channels: g.channels(1), DedupeKey: pick(g, dedupeKeys),
 	}
 	text := g.IntN(len(texts))
@@ -169,6 +179,9 @@ func (h *history) newEvent() notifyoracle.Event {
 	e.Print = print
 	if e.Body = m.body; e.ID[0]%4 == 0 && !h.flooded {
 		e.Body = m.large
+	}
+	if as != h.id {
+		e.Person = h.id
 	}
 	if h.run != nil {
 		h.run.Events = append(h.run.Events, e)

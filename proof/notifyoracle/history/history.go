@@ -4,11 +4,8 @@
 package history
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -64,22 +61,36 @@ func New() (*World, error) {
 	return w, err
 }
 
-// history is one user's history while it is made.
+// history is one user's history while it is made, or that of several ids some of which are
+// merged.
 type history struct {
 	*World
+	*person // whose turn it is
+	people  []*person
 	place   *place
-	user    *notifyoracle.User
 	set     sets
-	prefs   notify.Preferences
-	state   *notify.State
 	now     engine.Millis
 	met     []said
-	waiting []waiting
 	reports map[uuid.UUID][]report
 	steps   int
 	wide    bool
 	flooded bool
 	run     *notifyoracle.Run // what has happened, where the laws of runs are checked too
+}
+
+// person is one id on both sides.
+type person struct {
+	id      string
+	user    *notifyoracle.User
+	prefs   notify.Preferences
+	state   *notify.State
+	waiting []waiting
+	records []notify.Record // where others can be merged
+	into    *person         // whose alias it is; nil: it is none
+}
+
+func (w *World) newPerson(id string) *person {
+	return &person{id: id, user: w.oracle.User(id), state: &notify.State{}}
 }
 
 // said is what an event said.
@@ -104,10 +115,10 @@ func (w *World) Run(number uint64) (decisions int, err error) {
 	w.rng.seed(number, 2)
 	w.oracle.Forget()
 	h := &history{
-		World: w, state: &notify.State{}, set: pick(w.rng, w.sets), place: &w.places[w.rng.IntN(len(w.places))],
+		World: w, person: w.newPerson("u"), set: pick(w.rng, w.sets), place: &w.places[w.rng.IntN(len(w.places))],
 		reports: map[uuid.UUID][]report{},
 	}
-	h.user = w.oracle.User("u")
+	h.people = []*person{h.person}
 	h.start()
 	if number%setsEvery == 0 {
 		h.run = h.newRun()
@@ -164,12 +175,27 @@ func (h *history) play(number uint64) error {
 		h.widen()
 		h.flood()
 	}
+	if h.fresh && number%4096 == 767 {
+		events = 500
+		h.widen()
+		h.crowd()
+	}
+	if h.fresh {
+		h.addPeople()
+	}
 	for range events {
 		next := h.nextTime()
 		if err := h.decideDue(next); err != nil {
 			return err
 		}
 		h.now = next
+		as := h.id
+		if len(h.people) > 1 {
+			var err error
+			if as, err = h.meet(); err != nil {
+				return err
+			}
+		}
 		switch {
 		case g.chance(20):
 			h.change()
@@ -178,7 +204,7 @@ func (h *history) play(number uint64) error {
 		case g.chance(300) && !h.wide:
 			h.state.Erased, h.user.Erased = true, true
 		}
-		e := h.newEvent()
+		e := h.newEvent(as)
 		if g.chance(20) {
 			h.now -= g.span(minute) // another worker's clock is behind
 		}
@@ -206,49 +232,6 @@ func (h *history) decideNew(d waiting) error {
 	return h.decide(d)
 }
 
-// decideDue decides the deferrals that are due up to an instant, some of them late.
-func (h *history) decideDue(until engine.Millis) error {
-	for len(h.waiting) > 0 {
-		first := slices.MinFunc(h.waiting, func(a, b waiting) int {
-			return cmp.Or(cmp.Compare(a.DueAt, b.DueAt), bytes.Compare(a.Event.ID[:], b.Event.ID[:]))
-		})
-		if first.DueAt > until {
-			return nil
-		}
-		h.now = max(h.now, first.DueAt)
-		if h.rng.chance(4) {
-			h.now = min(until, h.now+h.rng.span(2*hour))
-		}
-		if err := h.decideOne(first); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// decideOne decides a deferral, with those that are due of its digest.
-func (h *history) decideOne(first waiting) error {
-	var group, rest []waiting
-	for _, d := range h.waiting {
-		together := d.Event.ID == first.Event.ID ||
-			first.DigestKey != "" && d.DigestKey == first.DigestKey && d.Slot == first.Slot && d.DueAt <= h.now
-		if together {
-			group = append(group, d)
-		} else {
-			rest = append(rest, d)
-		}
-	}
-	h.waiting = rest
-	first.Turn.Reported = h.reported(first.Event.Follows)
-	for i := range group {
-		group[i].Turn.Reported = h.reported(group[i].Event.Follows)
-	}
-	if first.DigestKey == "" {
-		return h.decide(first)
-	}
-	return h.decideDigest(group)
-}
-
 // decide decides one turn of an event on both sides.
 func (h *history) decide(d waiting) error {
 	score := notify.Score{Known: !h.rng.chance(3), Cosine: h.rng.Float64() - .3}
@@ -263,43 +246,6 @@ func (h *history) decide(d waiting) error {
 func turnOf(d waiting, score notify.Score) notifyoracle.Turn {
 	return notifyoracle.Turn{Number: d.Turn.Number, Spent: d.Turn.Spent, Score: score, Reported: d.Turn.Reported, Takes: d.Turn.Takes}
 }
-
-func (h *history) decideDigest(group []waiting) error {
-	id := func(first uuid.UUID) uuid.UUID { return notify.DigestID("u", group[0].DigestKey, group[0].Slot, first) }
-	var dues []notify.Due
-	var items []notifyoracle.Item
-	for _, d := range group {
-		dues = append(dues, d.Due)
-		items = append(items, notifyoracle.Item{Event: d.event, Turn: d.Turn.Number, Spent: d.Turn.Spent, Key: d.DigestKey, Reported: d.Turn.Reported})
-	}
-	before := h.state.Append(nil)
-	got := notify.DecideDigest(h.set.theirs, &h.prefs, h.state, dues, make([]notify.Score, len(dues)), h.now)
-	if !bytes.Equal(before, h.state.Append(nil)) {
-		return fmt.Errorf("DecideDigest has changed the state")
-	}
-	want := h.user.Digest(h.set.ours, items, id, h.now)
-	if len(got) != len(want) {
-		return fmt.Errorf("a digest of %d items has %d records", len(want), len(got))
-	}
-	messages := map[uuid.UUID]bool{}
-	for i := range want {
-		messages[want[i].DigestID] = true
-		at := slices.IndexFunc(group, func(d waiting) bool { return d.Event.ID == want[i].EventID })
-		if err := h.compare(&want[i], &got[i]); err != nil {
-			return err
-		}
-		if err := h.fold(group[at], &got[i]); err != nil {
-			return err
-		}
-	}
-	if delete(messages, uuid.Nil); len(messages) > 1 {
-		h.Seen[severalMessages]++
-	}
-	return h.compareState()
-}
-
-// severalMessages is the case of a digest that one message has no room for.
-var severalMessages = Case{notify.Now, "several messages"}
 
 // keep compares one decision and lets both sides go on from it.
 func (h *history) keep(d waiting, want *notifyoracle.Decision, got *notify.Record) error {
@@ -321,7 +267,11 @@ func (h *history) compare(want *notifyoracle.Decision, got *notify.Record) error
 		fmt.Fprintf(h.Trace, "%4d %d %-8v turn %d %v want %v %v, got %v %v\n", h.steps, h.now, want.Type, want.Turn, want.EventID,
 			want.Outcome, want.Reasons, got.Outcome, got.Reasons)
 	}
-	if differences := notifyoracle.Compare(want, got); len(differences) > 0 {
+	differences := notifyoracle.Compare(want, got)
+	if got.Outcome != notify.Postponed && got.UserID != h.id {
+		differences = append(differences, fmt.Sprintf("user_id: want %s, got %s", h.id, got.UserID))
+	}
+	if len(differences) > 0 {
 		return fmt.Errorf("%v, turn %d\n  %s\nwant %+v\ngot  %+v", want.Type, want.Turn, strings.Join(differences, "\n  "), *want, *got)
 	}
 	return nil
@@ -338,6 +288,9 @@ func (h *history) fold(d waiting, r *notify.Record) (err error) {
 		if err := h.record(r); err != nil {
 			return err
 		}
+	}
+	if len(h.people) > 1 && r.Outcome != notify.Postponed {
+		h.records = append(h.records, *r)
 	}
 	for i := range r.Facts.FollowUps {
 		if err := h.followUp(d, &r.Facts.FollowUps[i]); err != nil {

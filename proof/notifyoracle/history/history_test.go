@@ -34,6 +34,9 @@ func TestHistoriesAreDecidedAsTheOracleSays(t *testing.T) {
 			t.Errorf("%d decisions are %v %s", w.Seen[c], c.Outcome, c.Reason)
 		}
 	}
+	if histories > 1000 && w.Seen[slotsEnded] == 0 {
+		t.Error("no merge has ended a slot")
+	}
 	for _, c := range newCases {
 		if w.Seen[c] < histories/400 {
 			t.Errorf("%d decisions are %v %s", w.Seen[c], c.Outcome, c.Reason)
@@ -54,6 +57,8 @@ var newCases = []Case{
 	{notify.Later, notify.ReasonReplaces},
 	{notify.Now, notify.ReasonEscalated},
 	{notify.Now, notify.ReasonOtherChannel},
+	merged,
+	ofTwo,
 }
 
 // cases are what histories must meet often enough to prove anything.

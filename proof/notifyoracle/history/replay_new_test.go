@@ -24,7 +24,7 @@ type outside struct {
 	events  []*notify.Notification // that came
 	coming  []uuid.UUID            // cancelled before they come
 	reports map[uuid.UUID]notify.Reported
-	seen    int // records that were looked at
+	seen    map[uuid.UUID]bool // decisions that were looked at
 }
 
 // delivery returns a cancellation now and then, nil otherwise.
@@ -69,8 +69,10 @@ func (o *outside) report() {
 		return
 	}
 	records := o.records()
-	o.check(records[o.seen:])
-	o.seen = len(records)
+	o.check(slices.DeleteFunc(slices.Clone(records), func(r notify.Record) bool { return o.seen[r.DecisionID] }))
+	for i := range records {
+		o.seen[records[i].DecisionID] = true
+	}
 	for i := range records {
 		r := &records[i]
 		if r.Outcome != notify.Now || !o.rng.chance(6) {

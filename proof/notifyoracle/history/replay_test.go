@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -50,6 +51,49 @@ func TestReplaysOfRandomSetsKeepTheLaws(t *testing.T) {
 	}
 }
 
+// TestReplaysOfMergedUsersKeepTheLaws sends events of two ids each through the processor and a
+// ledger, which are merged on the way. Records and states agree, and the set that made the
+// decisions changes none of them after the merge.
+//
+// Promise(notify/aliases)
+func TestReplaysOfMergedUsersKeepTheLaws(t *testing.T) {
+	w, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Draw.New = All
+	of, digests := 0, map[uuid.UUID]string{}
+	for number := range uint64(histories / 20) {
+		number *= setsEvery
+		run, store := w.replayWith(t, number, cosines{}, nil, true)
+		for _, v := range slices.Concat(notifyoracle.Check(run), notifyoracle.Replay(run)) {
+			t.Errorf("history %d: %v", number, v)
+		}
+		for user := range run.States {
+			if v, err := ledger.Verify(t.Context(), store, user, 0); err != nil || len(v.Differences) > 0 {
+				t.Errorf("history %d, %s: %+v, %v", number, user, v, err)
+			}
+		}
+		if report, _ := simulated(t, store, pickSet(w, run), 0); report.Changed != 0 || report.Added != 0 {
+			t.Errorf("history %d, the set in force: %+v", number, report)
+		}
+		if t.Failed() {
+			return
+		}
+		for d, err := range store.Records(t.Context(), ledger.Filter{Oldest: true}) {
+			if id := d.Record.DigestID; err == nil && id != uuid.Nil {
+				if other, met := digests[id]; met && other != d.Event.UserID {
+					of++
+				}
+				digests[id] = d.Event.UserID
+			}
+		}
+	}
+	if histories >= 1000 && of < 10 {
+		t.Errorf("%d digests have items of two ids", of)
+	}
+}
+
 // beside are the reasons that cancellations, replacements, follow-ups and reports of them
 // leave in records.
 var beside = []string{
@@ -61,15 +105,22 @@ var beside = []string{
 // set of the drawn one; nil: it decides itself.
 func (w *World) replay(t *testing.T, number uint64, scores notify.Scores, changed func(sets) sets) (*notifyoracle.Run, *memory.Ledger) {
 	t.Helper()
+	return w.replayWith(t, number, scores, changed, false)
+}
+
+// replayWith is replay, where each user is merged with another one on the way, or is not.
+func (w *World) replayWith(t *testing.T, number uint64, scores notify.Scores, changed func(sets) sets, merging bool) (*notifyoracle.Run, *memory.Ledger) {
+	t.Helper()
 	if err := w.drawSets(number); err != nil {
 		t.Fatal(err)
 	}
 	w.rng.seed(number, 3)
-	store, out := memory.New(), &outbox{}
 	s := pick(w.rng, w.sets)
 	if changed != nil {
 		s = changed(s)
 	}
+	run := &notifyoracle.Run{Sets: map[string]*notifyoracle.Set{s.ours.Version: s.ours}, States: map[string]*notify.State{}, End: 1 << 50}
+	store, out := &logged{Ledger: memory.New(), run: run}, &outbox{}
 	config := processor.DefaultConfig()
 	config.Replay, config.Pause = true, time.Microsecond
 	p, err := processor.New(config, processor.Ports{
@@ -78,11 +129,14 @@ func (w *World) replay(t *testing.T, number uint64, scores notify.Scores, change
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := &notifyoracle.Run{Sets: map[string]*notifyoracle.Set{s.ours.Version: s.ours}, States: map[string]*notify.State{}, End: 1 << 50}
 	for i := range 8 {
+		r := &replayed{World: w, t: t, processor: p, store: store, run: run, set: s}
 		user := fmt.Sprint("user ", i)
-		w.replayUser(t, p, store, run, user, s)
-		run.States[user] = nil
+		if run.States[user] = nil; merging {
+			r.decide(user, user+" too")
+		} else {
+			r.decide(user)
+		}
 	}
 	if err := p.FinishReplay(t.Context()); err != nil {
 		t.Fatal(err)
@@ -95,54 +149,142 @@ func (w *World) replay(t *testing.T, number uint64, scores notify.Scores, change
 		run.States[user] = standing[0].State
 	}
 	decided := map[uuid.UUID]engine.Millis{}
-	for d, err := range store.Records(t.Context(), ledger.Filter{Oldest: true}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		run.Records = append(run.Records, d.Record)
-		decided[d.Record.EventID] = d.Record.DecidedAt
+	for i := range run.Records {
+		decided[run.Records[i].EventID] = run.Records[i].DecidedAt
 	}
 	for _, sent := range out.got {
 		sent.At = decided[sent.Events[0]]
 		run.Sent = append(run.Sent, sent)
 	}
-	return run, store
+	return run, store.Ledger
 }
 
-// replayUser decides one user's events on their own clock.
-func (w *World) replayUser(t *testing.T, p *processor.Processor, store *memory.Ledger, run *notifyoracle.Run, user string, s sets) {
-	t.Helper()
-	h := &history{World: w, state: &notify.State{}, set: s, place: &w.places[w.rng.IntN(len(w.places))], run: run}
-	h.user = w.oracle.User(user)
-	h.start()
-	if err := store.SetPreferences(t.Context(), user, h.prefs); err != nil {
-		t.Fatal(err)
+// logged is a ledger that keeps what is written to it in a run.
+type logged struct {
+	*memory.Ledger
+	run *notifyoracle.Run
+}
+
+// Commit implements [notify.Ledger].
+func (l *logged) Commit(ctx context.Context, changes []notify.Change, marks []notify.DispatchMark) []error {
+	errs := l.Ledger.Commit(ctx, changes, marks)
+	for i := range changes {
+		for j := range changes[i].Decided {
+			if errs[i] == nil {
+				l.run.Records = append(l.run.Records, changes[i].Decided[j].Record)
+			}
+		}
 	}
-	settler := processor.SettlerFunc(func(v processor.Verdict) {
-		if v.Outcome != processor.Decided && (!w.fresh || v.Outcome != processor.Known) {
-			t.Errorf("user %s: %v %v", user, v.Outcome, v.Err)
+	return errs
+}
+
+// Merge implements [ledger.Merger].
+func (l *logged) Merge(ctx context.Context, m *notify.Merge) (int, error) {
+	n, err := l.Ledger.Merge(ctx, m)
+	if err == nil {
+		l.run.Merges = append(l.run.Merges, notifyoracle.Merge{Alias: m.Alias, Into: m.Into, AliasVersion: m.AliasVersion, IntoVersion: m.IntoVersion})
+	}
+	return n, err
+}
+
+// replayed are one user's events on their own clock.
+type replayed struct {
+	*World
+	t         *testing.T
+	processor *processor.Processor
+	store     *logged
+	run       *notifyoracle.Run
+	set       sets
+	settler   processor.Settler
+	others    map[string]*outside // by id
+	mergedAt  engine.Millis
+}
+
+// post is a delivery of an id.
+type post struct {
+	id string
+	processor.Delivery
+}
+
+// decide decides events of a user's ids, which are merged on the way.
+func (r *replayed) decide(ids ...string) {
+	h := &history{World: r.World, person: r.newPerson(ids[0]), set: r.set, place: &r.places[r.rng.IntN(len(r.places))], run: r.run}
+	h.start()
+	r.settler = processor.SettlerFunc(func(v processor.Verdict) {
+		if v.Outcome != processor.Decided && (!r.fresh || v.Outcome != processor.Known) {
+			r.t.Errorf("user %s: %v %v", ids[0], v.Outcome, v.Err)
 		}
 	})
-	others := &outside{history: h, t: t, user: user, store: store, reports: map[uuid.UUID]notify.Reported{}}
-	var deliveries []processor.Delivery
-	for range 20 {
+	r.others = map[string]*outside{}
+	reports, seen := map[uuid.UUID]notify.Reported{}, map[uuid.UUID]bool{}
+	for i, id := range ids {
+		if i > 0 {
+			h.change()
+		}
+		if err := r.store.SetPreferences(r.t.Context(), id, h.prefs); err != nil {
+			r.t.Fatal(err)
+		}
+		r.others[id] = &outside{history: h, t: r.t, user: id, store: r.store.Ledger, reports: reports, seen: seen}
+	}
+	before, after := r.posts(h, ids)
+	r.apply(before)
+	if len(ids) > 1 {
+		if _, err := ledger.MergeUsers(r.t.Context(), r.store, ids[1], ids[0], r.mergedAt); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	r.apply(after)
+}
+
+// posts draws what comes before the ids are merged, and after it.
+func (r *replayed) posts(h *history, ids []string) (before, after []post) {
+	all, merge := &before, -1
+	if len(ids) > 1 {
+		merge = r.rng.IntN(20)
+	}
+	for i := range 20 {
 		h.now = h.nextTime()
-		e := h.newEvent()
-		e.UserID, e.Timestamp = user, h.now
-		others.comes(e.Notification)
+		if i == merge {
+			r.mergedAt, all = h.now, &after
+		}
+		id, by := ids[0], ids[0]
+		if len(ids) > 1 {
+			id = pick(r.rng, ids)
+			if by = id; all == &after { // any id of the person names events of both
+				by = pick(r.rng, ids)
+			}
+		}
+		e := h.newEvent(id)
+		e.Timestamp, e.Person = h.now, ""
+		r.others[by].comes(e.Notification)
 		if e.ExpiresAt != 0 {
 			e.ExpiresAt = max(e.ExpiresAt, h.now+1)
 		}
-		deliveries = append(deliveries, processor.Delivery{Event: e.Notification, At: h.now, Settler: settler})
-		if d := others.delivery(settler); d != nil {
-			deliveries = append(deliveries, *d)
+		*all = append(*all, post{id, processor.Delivery{Event: e.Notification, At: h.now, Settler: r.settler}})
+		if d := r.others[by].delivery(r.settler); d != nil {
+			*all = append(*all, post{by, *d})
 		}
 	}
-	for len(deliveries) > 0 {
-		n := 1 + w.rng.IntN(len(deliveries))
-		p.Apply(t.Context(), []processor.Batch{{User: user, Deliveries: deliveries[:n]}})
-		deliveries = deliveries[n:]
-		others.report()
+	return before, after
+}
+
+// apply decides deliveries in groups of random sizes, each id's in a batch of its own.
+func (r *replayed) apply(posts []post) {
+	for len(posts) > 0 {
+		n := 1 + r.rng.IntN(len(posts))
+		var batches []processor.Batch
+		for _, p := range posts[:n] {
+			at := slices.IndexFunc(batches, func(b processor.Batch) bool { return b.User == p.id })
+			if at < 0 {
+				at, batches = len(batches), append(batches, processor.Batch{User: p.id})
+			}
+			batches[at].Deliveries = append(batches[at].Deliveries, p.Delivery)
+		}
+		r.processor.Apply(r.t.Context(), batches)
+		posts = posts[n:]
+		for _, id := range slices.Sorted(maps.Keys(r.others)) {
+			r.others[id].report()
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ func (h *history) record(r *notify.Record) error {
 		return fmt.Errorf("a record does not read: %w\n%s", err, text)
 	}
 	read.Seq = int64(len(h.run.Records) + 1)
-	read.UserID = "u"
+	read.UserID = h.id
 	h.run.Records = append(h.run.Records, read)
 	if r.Outcome == notify.Now {
 		id := r.EventID
@@ -48,7 +48,12 @@ func (h *history) record(r *notify.Record) error {
 
 // checkRun checks the laws of the whole run, from its records alone.
 func (h *history) checkRun() error {
-	h.run.States["u"], h.run.End = h.state, h.now+1
+	h.run.End = h.now + 1
+	for _, p := range h.people {
+		if p.into == nil && p.user.State().DecidedAt != 0 {
+			h.run.States[p.id] = p.state
+		}
+	}
 	violations := append(notifyoracle.Check(h.run), notifyoracle.Replay(h.run)...)
 	if len(violations) == 0 {
 		return nil

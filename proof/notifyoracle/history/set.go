@@ -108,6 +108,9 @@ func (w *World) newRule(i int) any {
 		if strategy == "digest_window" && g.chance(2) {
 			action["digest_key"] = pick(g, [][]string{{"event_type"}, {"source"}, {"event_type", "source"}, {"dedupe_key", "metadata.order_id"}, {"metadata.amount", "metadata.vip", "priority_hint"}, {"channel"}, {"metadata.order", "title"}})
 		}
+		if strategy == "digest_window" && w.fresh && g.chance(6) {
+			action["digest_key"] = []string{"user_id"}
+		}
 	}
 	if outcome != "NEVER" && g.chance(4) {
 		var names []string

@@ -30,13 +30,18 @@ const (
 func (s Share) has(block uint64) bool { return s == All || s == Half && block%2 == 1 }
 
 // limitKeys are the keys of limits: a policy has two at most.
-var limitKeys = [][]string{{"metadata.order_id"}, {"source", "metadata.amount"}}
+var limitKeys = [][][]string{
+	{{"metadata.order_id"}, {"source", "metadata.amount"}},
+	{{"metadata.order_id"}, {"source", "metadata.amount"}},
+	{{"metadata.order_id"}, {"user_id", "source"}},
+}
 
 // wish adds what users wish for to a policy.
 func (w *World) wish(p *notify.Policy) {
 	g := w.rng
+	keys := pick(g, limitKeys)
 	for i := range g.IntN(5) {
-		p.Limits = append(p.Limits, w.newLimit(i))
+		p.Limits = append(p.Limits, w.newLimit(i, keys))
 	}
 	for range g.IntN(5) {
 		p.Topics = append(p.Topics, pick(g, topics))
@@ -57,7 +62,7 @@ func (w *World) wish(p *notify.Policy) {
 	p.Prepare()
 }
 
-func (w *World) newLimit(i int) notify.Limit {
+func (w *World) newLimit(i int, keys [][]string) notify.Limit {
 	g := w.rng
 	l := notify.Limit{
 		Name: "limit " + strconv.Itoa(i), Most: 1 + g.IntN(3),
@@ -73,7 +78,7 @@ func (w *World) newLimit(i int) notify.Limit {
 		l.Of.Channels = g.channels(1)
 	}
 	if g.chance(3) {
-		l.Key = pick(g, limitKeys)
+		l.Key = pick(g, keys)
 	}
 	return l
 }
