@@ -43,22 +43,36 @@ type Loader interface {
 
 // Persons returns the users that ids stand for: of an alias the other one, of others themselves.
 func Persons(ctx context.Context, l Loader, ids ...string) (map[string]string, error) {
+	persons := make(map[string]string, len(ids))
+	err := statesOf(ctx, l, ids, func(id string, s *notify.State) {
+		if persons[id] = id; s != nil && s.MergedInto != "" {
+			persons[id] = s.MergedInto
+		}
+	})
+	return persons, err
+}
+
+// ErasedOf returns which of some ids are erased users'.
+func ErasedOf(ctx context.Context, l Loader, ids ...string) (map[string]bool, error) {
+	erased := map[string]bool{}
+	err := statesOf(ctx, l, ids, func(id string, s *notify.State) { erased[id] = s != nil && s.Erased })
+	return erased, err
+}
+
+// statesOf reads the state of each id, nil where it has none. One that does not read is as none.
+func statesOf(ctx context.Context, l Loader, ids []string, each func(id string, s *notify.State)) error {
 	asks := make([]notify.Ask, len(ids))
 	for i, id := range ids {
 		asks[i].User = id
 	}
 	standings, err := l.Load(ctx, asks)
 	if _, damaged := errors.AsType[*notify.UnreadableError](err); err != nil && !damaged {
-		return nil, err
+		return err
 	}
-	persons := make(map[string]string, len(ids))
 	for i, id := range ids {
-		persons[id] = id
-		if s := standings[i].State; s != nil && s.MergedInto != "" {
-			persons[id] = s.MergedInto
-		}
+		each(id, standings[i].State)
 	}
-	return persons, nil
+	return nil
 }
 
 // Person returns the user that an id stands for.

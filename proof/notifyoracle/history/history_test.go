@@ -26,6 +26,9 @@ func TestHistoriesAreDecidedAsTheOracleSays(t *testing.T) {
 	if decisions < 8*histories {
 		t.Errorf("%d histories have %d decisions only", histories, decisions)
 	}
+	if histories < 1000 {
+		return // too few to meet each case
+	}
 	if w.Seen[severalMessages] < histories/500 {
 		t.Errorf("%d digests have several messages", w.Seen[severalMessages])
 	}
@@ -34,7 +37,7 @@ func TestHistoriesAreDecidedAsTheOracleSays(t *testing.T) {
 			t.Errorf("%d decisions are %v %s", w.Seen[c], c.Outcome, c.Reason)
 		}
 	}
-	if histories > 1000 && w.Seen[slotsEnded] == 0 {
+	if w.Seen[slotsEnded] == 0 {
 		t.Error("no merge has ended a slot")
 	}
 	for _, c := range newCases {

@@ -95,5 +95,29 @@ func (a *API) own(ctx context.Context, keys []notify.Known, event func(*notify.K
 			others = append(others, keys[i])
 		}
 	}
+	return a.withoutErased(ctx, others, event)
+}
+
+// withoutErased leaves out the keys of erased users whose events were posted for erased ones: of
+// an alias it is no longer known whose it was.
+func (a *API) withoutErased(ctx context.Context, keys []notify.Known, event func(*notify.Known) *notify.Notification) (others []notify.Known, err error) {
+	var ids []string
+	for i := range keys {
+		if keys[i].Erased() {
+			ids = append(ids, event(&keys[i]).UserID)
+		}
+	}
+	if len(ids) == 0 {
+		return keys, nil
+	}
+	erased, err := ledger.ErasedOf(ctx, a.ports.Ledger, ids...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range keys {
+		if !keys[i].Erased() || !erased[event(&keys[i]).UserID] {
+			others = append(others, keys[i])
+		}
+	}
 	return others, nil
 }

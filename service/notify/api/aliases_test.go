@@ -80,6 +80,14 @@ func TestAliases(t *testing.T) {
 	if status, _ := w.ask(t, call{method: "DELETE", path: "/v1/users/anon%2F7", header: bearer("02")}, nil); status != 200 {
 		t.Errorf("%d", status)
 	}
+	for _, user := range []string{"anon/7", "anna"} { // whichever it was posted for
+		if status, p := post(event(first, user, "a text")); status != 200 || !p.Decisions[0].Repeat {
+			t.Errorf("a repeat for %s, who is erased: %d %+v", user, status, p)
+		}
+	}
+	if status, _ := post(event(first, "ben", "a text")); status != 409 {
+		t.Errorf("of another user than an erased one: %d", status)
+	}
 	if status, p := post(event(uuid.New(), "anna", "a fourth text")); status != 200 || p.Decisions[0].Reasons[0] != notify.ReasonUserErased {
 		t.Errorf("%d %+v", status, p)
 	}
