@@ -46,6 +46,7 @@ func MergeStates(alias, into *State, ofAlias, ofInto []Record, since engine.Mill
 	for _, r := range records {
 		s.Fold(r)
 	}
+	s.prune(0) // no fold has where no record is known
 	s.DecidedAt = max(s.DecidedAt, alias.DecidedAt, into.DecidedAt)
 	return s
 }

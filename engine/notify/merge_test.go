@@ -40,3 +40,19 @@ func TestAMergeCountsTheLastDigestOnce(t *testing.T) {
 		t.Errorf("no record is known: %d sends, last digest %v", len(got.Sends), got.LastDigest)
 	}
 }
+
+// The state of two users of whom no record is kept is within the bounds: it can be read back.
+func TestAMergeWithoutRecordsKeepsBounds(t *testing.T) {
+	var into, alias State
+	for i := range 200 {
+		into.Fold(recordOf(i, Now, testNow+engine.Millis(2*i)))
+		alias.Fold(recordOf(1000+i, Now, testNow+engine.Millis(2*i+1)))
+	}
+	got := MergeStates(&alias, &into, nil, nil, testNow+day)
+	if len(got.Sends) != MaxSends || got.Sends[0] != testNow+144 {
+		t.Errorf("%d sends from %d on", len(got.Sends), got.Sends[0]-testNow)
+	}
+	if _, err := ReadState(got.Append(nil)); err != nil {
+		t.Error(err)
+	}
+}

@@ -115,7 +115,7 @@ func mergeOnce(ctx context.Context, l Merger, alias, into string, at, kept engin
 		return done, err
 	}
 	from, to := &standings[0], &standings[1]
-	if to.State != nil && to.State.MergedInto != "" {
+	for to.State != nil && to.State.MergedInto != "" { // it may be merged between two readings
 		into = to.State.MergedInto
 		if standings, err = l.Load(ctx, []notify.Ask{{User: into}}); err != nil {
 			return done, err

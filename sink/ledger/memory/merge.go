@@ -39,7 +39,7 @@ func (l *Ledger) Merge(ctx context.Context, m *notify.Merge) (decisions int, err
 	}
 	if alias.changes > 0 {
 		into.own = m.Preferences
-		into.changes++
+		into.changes = max(alias.changes, into.changes) + 1 // a version of either is none of theirs
 	}
 	into.responses = into.responses.Join(alias.responses)
 	into.version, into.state = m.AliasVersion+m.IntoVersion+1, clone(m.State)

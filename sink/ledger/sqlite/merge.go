@@ -101,11 +101,11 @@ func moveResponses(tx *sqlfile.Tx, m *notify.Merge) error {
 
 // movePreferences stores the preferences of both, where the alias had some.
 func movePreferences(tx *sqlfile.Tx, m *notify.Merge) error {
-	gone, err := tx.Exec(deletePreferences, m.Alias)
-	if err != nil {
+	gone, err := preferencesVersion(tx, m.Alias)
+	if err != nil || gone == 0 {
 		return err
 	}
-	if n, err := gone.RowsAffected(); err != nil || n == 0 {
+	if _, err := tx.Exec(deletePreferences, m.Alias); err != nil {
 		return err
 	}
 	own, err := encodeJSON(&m.Preferences)
@@ -114,7 +114,7 @@ func movePreferences(tx *sqlfile.Tx, m *notify.Merge) error {
 	}
 	version, err := preferencesVersion(tx, m.Into)
 	if err == nil {
-		_, err = tx.Exec(putPreferences, m.Into, own, version+1)
+		_, err = tx.Exec(putPreferences, m.Into, own, max(gone, version)+1) // a version of either is none of theirs
 	}
 	return err
 }

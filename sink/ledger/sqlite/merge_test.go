@@ -41,3 +41,17 @@ func TestMergeOfManyRecords(t *testing.T) {
 		t.Errorf("%d records, want %d", seq, of+others)
 	}
 }
+
+// A version of an alias's preferences names none of the person's.
+func TestAMergeLeavesNoVersionOfTheAlias(t *testing.T) {
+	l := openNew(t)
+	for range 2 {
+		must(t, l.SetPreferences(ctx, "alias", notify.Preferences{Paused: true}))
+	}
+	must(t, l.SetPreferences(ctx, "into", notify.Preferences{}))
+	_, err := ledger.MergeUsers(ctx, l, "alias", "into", now)
+	must(t, err)
+	if p, err := l.Preferences(ctx, "into"); err != nil || p.Version <= 2 {
+		t.Errorf("version %d, %v", p.Version, err)
+	}
+}
