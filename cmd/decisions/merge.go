@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"keyfold/engine"
-	"keyfold/engine/notify"
 	"keyfold/internal/cli"
 	"keyfold/service/notify/preference"
 	"keyfold/sink/ledger"
@@ -63,19 +62,12 @@ func (c *merge[P]) Run(p P) error {
 }
 
 // look counts what the alias has.
-func (m *mergedUsers) look(p Program, l Ledger, alias, user string) error {
-	persons, err := ledger.Persons(p.Context(), l, alias, user)
-	if err != nil {
-		return err
-	}
-	m.Alias, m.Into = alias, persons[user]
-	m.Already = persons[alias] == m.Into
-	standings, err := l.Load(p.Context(), []notify.Ask{{User: alias, Deferrals: true}})
-	if err != nil {
+func (m *mergedUsers) look(p Program, l Ledger, alias, user string) (err error) {
+	if m.Merged, err = ledger.LookAtMerge(p.Context(), l, alias, user); err != nil || m.Already {
 		return err
 	}
 	records, err := l.CountRecords(p.Context(), alias)
-	m.Decisions, m.Waiting = int(records), len(standings[0].Deferred)
+	m.Decisions = int(records)
 	return err
 }
 

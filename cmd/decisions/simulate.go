@@ -64,6 +64,11 @@ func (c *Simulation[P]) RunWith(p P, hours *ruleset.Hours) error {
 		}
 		config := c.config(newest)
 		config.Set = set
+		if config.User != "" {
+			if config.User, err = ledger.Person(p.Context(), l, config.User); err != nil {
+				return err
+			}
+		}
 		bar := p.Progress("decide anew", 0, nil)
 		config.Done = func(n int64) { bar.At(int(n)) }
 		report, err := simulate.Run(p.Context(), l, config)

@@ -109,29 +109,46 @@ func MergeUsers(ctx context.Context, l Merger, alias, into string, at engine.Mil
 	}
 }
 
-func mergeOnce(ctx context.Context, l Merger, alias, into string, at, kept engine.Millis) (done Merged, err error) {
+// pair is what is stored of two users who are to be one.
+type pair struct {
+	Merged
+	from, to notify.Standing
+}
+
+// look reads two users. The error says why they are not merged.
+func look(ctx context.Context, l Loader, alias, into string) (p pair, err error) {
 	standings, err := l.Load(ctx, []notify.Ask{{User: alias, Deferrals: true}, {User: into}})
 	if err != nil {
-		return done, err
+		return p, err
 	}
-	from, to := &standings[0], &standings[1]
-	for to.State != nil && to.State.MergedInto != "" { // it may be merged between two readings
-		into = to.State.MergedInto
+	p.from, p.to = standings[0], standings[1]
+	for p.to.State != nil && p.to.State.MergedInto != "" { // it may be merged between two readings
+		into = p.to.State.MergedInto
 		if standings, err = l.Load(ctx, []notify.Ask{{User: into}}); err != nil {
-			return done, err
+			return p, err
 		}
-		to = &standings[0]
+		p.to = standings[0]
 	}
-	done = Merged{Alias: alias, Into: into, Waiting: len(from.Deferred)}
-	if err := mergeable(alias, into, from.State, to.State); err != nil {
+	p.Merged = Merged{Alias: alias, Into: into, Waiting: len(p.from.Deferred)}
+	p.Already = p.from.State != nil && p.from.State.MergedInto == into
+	return p, mergeable(alias, into, p.from.State, p.to.State)
+}
+
+// LookAtMerge returns what [MergeUsers] would do, but for the number of decisions, or its error.
+func LookAtMerge(ctx context.Context, l Loader, alias, into string) (Merged, error) {
+	p, err := look(ctx, l, alias, into)
+	return p.Merged, err
+}
+
+func mergeOnce(ctx context.Context, l Merger, alias, into string, at, kept engine.Millis) (done Merged, err error) {
+	p, err := look(ctx, l, alias, into)
+	done = p.Merged
+	if err != nil || p.Already {
 		return done, err
 	}
-	if from.State != nil && from.State.MergedInto == into {
-		done.Already = true
-		return done, nil
-	}
+	from, to := &p.from, &p.to
 	m := &notify.Merge{
-		Alias: alias, Into: into, At: at, AliasVersion: from.Version, IntoVersion: to.Version,
+		Alias: alias, Into: p.Into, At: at, AliasVersion: from.Version, IntoVersion: to.Version,
 		Preferences: to.Preferences.Join(&from.Preferences),
 	}
 	if m.State, err = mergedState(ctx, l, m, from.State, to.State, kept); err != nil {

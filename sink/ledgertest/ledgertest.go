@@ -92,6 +92,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"ForgetConflicts", testForgetConflicts},
 		{"ForgetRace", testForgetRace},
 		{"Merge", testMerge},
+		{"MergeOfPreferences", testMergeOfPreferences},
 		{"MergeOfNothing", testMergeOfNothing},
 		{"MergeConflicts", testMergeConflicts},
 		{"MergeAgain", testMergeAgain},

@@ -139,6 +139,24 @@ func opened(d *notify.Decided, at engine.Millis) notify.Report {
 	return notify.Report{Decision: d.Record.DecisionID, Status: notify.Delivered, Channel: notify.Push, At: at, Read: notify.WasOpened}
 }
 
+// A change that was made from preferences of either is refused after the merge.
+func testMergeOfPreferences(t *testing.T, s Store) {
+	for user, changes := range map[string]int{"a": 5, "b": 1, "c": 2} {
+		for range changes {
+			must(t, s.SetPreferences(ctx, user, preferences()))
+		}
+	}
+	for _, c := range []struct {
+		alias, into string
+		want        int64
+	}{{"a", "b", 6}, {"c", "b", 7}, {"b", "new", 8}} {
+		merge(t, s, c.alias, c.into)
+		p, err := s.Preferences(ctx, c.into)
+		must(t, err)
+		equal(t, "version", p.Version, c.want)
+	}
+}
+
 // Merged users are one whatever was stored of them: nothing, preferences alone.
 func testMergeOfNothing(t *testing.T, s Store) {
 	own := preferences()

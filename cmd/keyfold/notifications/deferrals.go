@@ -11,6 +11,7 @@ import (
 	"keyfold/cmd/keyfold/app"
 	"keyfold/engine"
 	"keyfold/internal/cli"
+	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/postgres"
 )
 
@@ -143,7 +144,11 @@ type deferralJSON struct {
 // Run prints a line per deferral: a table, or NDJSON with -o json.
 func (c *deferralsListCmd) Run(a *app.App) error {
 	return a.WithLedger(func(l *postgres.Ledger) error {
-		chosen := postgres.Waiting{User: c.User}
+		user, err := person(a, l, c.User)
+		if err != nil {
+			return err
+		}
+		chosen := postgres.Waiting{User: user}
 		if !c.DueBefore.IsZero() {
 			chosen.DueBefore = engine.MillisOf(c.DueBefore.Time)
 		}
@@ -174,6 +179,14 @@ func (c *deferralsListCmd) Run(a *app.App) error {
 	})
 }
 
+// person returns the user that an id stands for, "" for none.
+func person(a *app.App, l *postgres.Ledger, id string) (string, error) {
+	if id == "" {
+		return "", nil
+	}
+	return ledger.Person(a.Ctx, l, id)
+}
+
 func encodeDeferrals(a *app.App, all []postgres.Deferral) error {
 	encode := a.Encoder()
 	for i := range all {
@@ -186,7 +199,7 @@ func encodeDeferrals(a *app.App, all []postgres.Deferral) error {
 
 func deferralOf(d *postgres.Deferral) deferralJSON {
 	j := deferralJSON{
-		EventID: d.Event.ID, UserID: d.Event.UserID, EventType: d.Event.Type.String(), Turn: d.Turn.Number,
+		EventID: d.Event.ID, UserID: d.Event.User(), EventType: d.Event.Type.String(), Turn: d.Turn.Number,
 		DueAt: cli.At(d.DueAt.Time()), Digest: d.DigestKey,
 	}
 	if d.ClaimedUntil != 0 {

@@ -59,7 +59,11 @@ func (c *deferralsReleaseCmd) confirmation() cli.Confirmation {
 // Run releases. Ids of events that do not wait are told, after the others.
 func (c *deferralsReleaseCmd) Run(a *app.App) error {
 	return a.WithLedger(func(l *postgres.Ledger) error {
-		chosen := postgres.Waiting{Events: c.events, User: c.User}
+		user, err := person(a, l, c.User)
+		if err != nil {
+			return err
+		}
+		chosen := postgres.Waiting{Events: c.events, User: user}
 		missing, err := c.missing(a, l)
 		if err != nil {
 			return err

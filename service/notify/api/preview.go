@@ -64,7 +64,7 @@ func (a *API) previewKnown(r *httpapi.Request, q *request, known notify.Known) *
 	}
 	e := &q.entries[0]
 	switch {
-	case known.User != e.event.User():
+	case !known.Of(e.event.User()):
 		q.compare(e, known.User, nil)
 	case stored == nil:
 		return refuse(http.StatusNotFound, "event_id", "not_found", "it was decided, and its record is deleted by now")

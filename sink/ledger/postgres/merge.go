@@ -43,6 +43,12 @@ const (
 	moveRecords = `UPDATE notify_decisions d SET user_id = $1, seq = w.seq FROM unnest($2::uuid[], $3::bigint[]) AS w (id, seq)
 		WHERE d.decided_at = notify_instant(w.id) AND d.decision_id = w.id`
 
+	takePreferences = `DELETE FROM notify_preferences WHERE user_id = $1 RETURNING version`
+
+	joinPreferences = `INSERT INTO notify_preferences AS p (user_id, preferences, version) VALUES ($1, $2::json, $3 + 1)
+		ON CONFLICT (user_id) DO UPDATE SET preferences = excluded.preferences, version = greatest(p.version + 1, excluded.version),
+			updated_at = now()`
+
 	// Aliases of one who becomes an alias.
 	turnAliases = `UPDATE notify_users SET version = version + 1, state = $2, decided_at = $3 WHERE user_id IN (
 		SELECT u.user_id FROM notify_users u WHERE u.user_id IN (SELECT a.alias FROM notify_aliases a WHERE a.user_id = $1)
@@ -220,15 +226,19 @@ func moveResponses(ctx context.Context, tx pgx.Tx, m *notify.Merge) error {
 	return err
 }
 
-// movePreferences stores the preferences of both, where the alias had some.
+// movePreferences stores the preferences of both, where the alias had some. Their version is
+// one that neither had: a change that was made from either's is refused.
 func movePreferences(ctx context.Context, tx pgx.Tx, m *notify.Merge) error {
-	gone, err := tx.Exec(ctx, deletePreferences, m.Alias)
-	if err != nil || gone.RowsAffected() == 0 {
+	var gone int64
+	switch err := tx.QueryRow(ctx, takePreferences, m.Alias).Scan(&gone); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
 		return err
 	}
 	own, err := json.Marshal(&m.Preferences)
 	if err == nil {
-		_, err = tx.Exec(ctx, putPreferences, m.Into, string(own))
+		_, err = tx.Exec(ctx, joinPreferences, m.Into, string(own), gone)
 	}
 	return err
 }
