@@ -47,6 +47,7 @@ var rooms = map[string][]string{
 	"docs":                        {"docs"},
 	"service/daemon":              {"engine", "internal", "service/daemon", "shard"},
 	"service/status":              {"engine", "engine/profile", "internal", "service/status", "shard"},
+	"service/dashboard":           {"docs", "engine", "engine/profile", "internal", "service/dashboard", "service/status", "shard", "source", "source/httpapi"},
 	"service/profile": append(append(rabbit[:5:5], streams...),
 		"engine", "engine/profile", "internal", "service/daemon", "service/profile", "shard", "source", "source/httpapi"),
 	"service/notify": append(rabbit[:5:5],
@@ -54,7 +55,7 @@ var rooms = map[string][]string{
 		"internal", "service/daemon", "service/notify", "shard", "sink", "sink/ledger",
 		"sink/senders", "source/httpapi"),
 	"cmd": append(append(rabbit[:5:5], streams...),
-		"cmd", "engine", "engine/notify", "engine/profile", "docs", "internal", "service/daemon", "service/notify", "service/profile", "service/status",
+		"cmd", "engine", "engine/notify", "engine/profile", "docs", "internal", "service/daemon", "service/dashboard", "service/notify", "service/profile", "service/status",
 		"shard", "sink", "sink/ledger", "sink/senders", "source", "source/httpapi", "source/ingest",
 		"source/repeat", "source/sample/notifications"),
 }

@@ -32,6 +32,10 @@ type About struct {
 
 	Open []string // paths that need no bearer token: what a request itself holds authorizes it there
 
+	// InWords gives a refusal, of this package's own too, the form that the application
+	// answers with; nil: it stays as it is.
+	InWords func(*http.Request, *Answer) *Answer
+
 	Missing string // is answered for a path that there is not; "": that there is no such path
 
 	// The texts of an outage.

@@ -98,6 +98,9 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, enter admission
 	} else {
 		h.logRefusal(r, a)
 	}
+	if _, refused := a.Body.(Refusal); refused && h.about.InWords != nil {
+		a = h.about.InWords(r, a)
+	}
 	a.write(w)
 
 	took := time.Since(started)

@@ -47,13 +47,7 @@ Examples:
 
 // Check judges the settings.
 func (c *Cmd) Check(a *app.App) error {
-	faults := []error{a.CheckBroker(), a.CheckStore(), c.StatusFlags.Check()}
-	if a.Servers.SQL != "" {
-		faults = append(faults, a.CheckDatabase())
-	}
-	if a.Notify.Ledger != "" {
-		faults = append(faults, a.CheckLedger())
-	}
+	faults := []error{CheckServers(a), c.StatusFlags.Check()}
 	if c.Every <= 0 {
 		faults = append(faults, errors.New("--every must be above 0s, such as 5s"))
 	}
@@ -63,7 +57,7 @@ func (c *Cmd) Check(a *app.App) error {
 // Run looks once, or until it is told to stop.
 func (c *Cmd) Run(a *app.App) error {
 	if !c.Watch {
-		r, err := c.look(a, nil)
+		r, err := Look(a, c.StatusFlags, nil)
 		if err == nil {
 			err = a.Emit(r, r.Print)
 		}
@@ -75,7 +69,7 @@ func (c *Cmd) Run(a *app.App) error {
 	ticker := time.NewTicker(time.Duration(c.Every))
 	defer ticker.Stop()
 	for before := map[string]map[string]float64(nil); ; {
-		r, err := c.look(a, before)
+		r, err := Look(a, c.StatusFlags, before)
 		if err != nil || a.Ctx.Err() != nil {
 			return err
 		}
@@ -94,14 +88,27 @@ func (c *Cmd) Run(a *app.App) error {
 	}
 }
 
-// look asks servers and processes, all at once.
-func (c *Cmd) look(a *app.App, before map[string]map[string]float64) (*status.Report, error) {
+// CheckServers judges the addresses of the servers that a look asks.
+func CheckServers(a *app.App) error {
+	faults := []error{a.CheckBroker(), a.CheckStore()}
+	if a.Servers.SQL != "" {
+		faults = append(faults, a.CheckDatabase())
+	}
+	if a.Notify.Ledger != "" {
+		faults = append(faults, a.CheckLedger())
+	}
+	return errors.Join(faults...)
+}
+
+// Look asks servers and processes, all at once. before has the figures of an earlier look by
+// the processes' addresses, for what came since then.
+func Look(a *app.App, flags reach.StatusFlags, before map[string]map[string]float64) (*status.Report, error) {
 	r := &status.Report{At: time.Now(), Queues: []status.Queue{}, Problems: []status.Problem{}, Notes: []string{}, Processes: []status.Process{}}
 	bounded := *a
 	ctx, cancel := context.WithTimeout(a.Ctx, reach.Patience)
 	defer cancel()
 	bounded.Ctx = ctx
-	base, err := c.ManagementURL()
+	base, err := flags.ManagementURL()
 	if err != nil {
 		return nil, err
 	}
@@ -115,11 +122,11 @@ func (c *Cmd) look(a *app.App, before map[string]map[string]float64) (*status.Re
 	all.Go(func() { brokerErr = lookAtBroker(r, &bounded, m) })
 	all.Go(func() { r.Streams, streamsErr = lookAtStreams(&bounded) })
 	all.Go(func() { r.Outbox, outboxErr = lookAtOutbox(&bounded) })
-	asked, unnamed, missing := addresses(ctx, c.Processes)
+	asked, unnamed, missing := addresses(ctx, flags.Processes)
 	r.Processes = lookAtProcesses(ctx, asked, before)
 	all.Wait()
 	r.Problems, r.Notes = append(r.Problems, unnamed...), append(r.Notes, missing...)
-	if len(c.Processes) == 0 {
+	if len(flags.Processes) == 0 {
 		r.Notes = append(r.Notes, "STATUS_PROCESSES is not set: no process is asked")
 	}
 	failed(r, status.RabbitMQ, brokerErr)
