@@ -47,7 +47,7 @@ var rooms = map[string][]string{
 	"docs":                        {"docs"},
 	"service/daemon":              {"engine", "internal", "service/daemon", "shard"},
 	"service/status":              {"engine", "engine/profile", "internal", "service/status", "shard"},
-	"service/dashboard":           {"docs", "engine", "engine/profile", "internal", "service/dashboard", "service/status", "shard", "source", "source/httpapi"},
+	"service/dashboard":           {"docs", "engine", "engine/profile", "internal", "service/dashboard", "service/profile", "service/status", "shard", "source", "source/httpapi"},
 	"service/profile": append(append(rabbit[:5:5], streams...),
 		"engine", "engine/profile", "internal", "service/daemon", "service/profile", "shard", "source", "source/httpapi"),
 	"service/notify": append(rabbit[:5:5],

@@ -33,6 +33,8 @@ type Sources struct {
 	// Look asks servers and processes. before are the figures of an earlier look by address of
 	// the process: a quantile is of what came since then.
 	Look func(ctx context.Context, before map[string]map[string]float64) (*status.Report, error)
+	// Users are where pages of users are read; nil: there are none.
+	Users *Users
 	// Alerts asks Prometheus; nil: there is none.
 	Alerts func(context.Context) ([]Alert, error)
 }
@@ -45,6 +47,7 @@ type Dashboard struct {
 	routes  []route
 	origin  *http.CrossOriginProtection
 	manual  *manual
+	results *results
 }
 
 var prefix = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
@@ -59,8 +62,8 @@ func New(config Config, sources Sources, log *slog.Logger) (*Dashboard, error) {
 		config.Now = time.Now
 	}
 	d := &Dashboard{
-		config: config, sources: sources, routes: routes(), origin: http.NewCrossOriginProtection(),
-		watch: newWatch(sources.Look, config.Now, log), manual: readManual(config.Path),
+		config: config, sources: sources, routes: offered(routes(), sources), origin: http.NewCrossOriginProtection(),
+		watch: newWatch(sources.Look, config.Now, log), manual: readManual(config.Path), results: newResults(config.Now),
 	}
 	for _, host := range config.Hosts { // a proxy may name another host to this server than the browser knows
 		if err := d.origin.AddTrustedOrigin("https://" + host); err != nil {
@@ -71,11 +74,18 @@ func New(config Config, sources Sources, log *slog.Logger) (*Dashboard, error) {
 }
 
 // Run looks at the installation until ctx ends.
-func (d *Dashboard) Run(ctx context.Context) { d.watch.run(ctx) }
+func (d *Dashboard) Run(ctx context.Context) {
+	defer d.results.close()
+	if d.sources.Look == nil {
+		<-ctx.Done()
+		return
+	}
+	d.watch.run(ctx)
+}
 
 // About implements [httpapi.Application].
 func (d *Dashboard) About() httpapi.About {
-	about := httpapi.About{InWords: d.inWords}
+	about := httpapi.About{InWords: d.inWords, Under: d.config.Path}
 	for _, r := range d.routes {
 		if r.scope == 0 {
 			about.Open = append(about.Open, d.config.Path+r.path)
@@ -92,6 +102,9 @@ func (d *Dashboard) Serve(r *httpapi.Request) *httpapi.Answer {
 	behind, found := strings.CutPrefix(r.URL.Path, d.config.Path)
 	if behind == "" {
 		behind = "/"
+	}
+	if behind == "/" && found && d.sources.Look == nil {
+		return d.lead(usersPath)
 	}
 	to := d.find(behind)
 	if !found || to == nil {

@@ -22,6 +22,7 @@ type layout struct {
 	Path     string // of the page, without the base
 	Nav      []link
 	Query    string // in the search field
+	Search   string // what the search field finds
 	Problems int    // that need a person
 	Login    bool   // a session can be ended
 	Bare     bool   // without navigation, as the login page
@@ -45,6 +46,7 @@ type foot struct {
 var funcs = template.FuncMap{
 	"text":  text,
 	"clock": func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") },
+	"when":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 	"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"id":    identifier,
 }
@@ -87,7 +89,8 @@ var templates = func() map[string]*template.Template {
 func (d *Dashboard) page(r *httpapi.Request, name, title string, seen *snapshot, data any) *httpapi.Answer {
 	l := layout{
 		Title: title, Base: d.config.Path, Path: strings.TrimPrefix(r.URL.Path, d.config.Path), Query: r.URL.Query().Get("q"),
-		Login: d.config.Sessions != nil, Data: data,
+		Search: d.searches(),
+		Login:  d.config.Sessions != nil, Data: data,
 	}
 	if seen.Report != nil {
 		l.Problems = len(seen.Report.Problems)
@@ -96,7 +99,7 @@ func (d *Dashboard) page(r *httpapi.Request, name, title string, seen *snapshot,
 		if to.name == "" {
 			continue
 		}
-		one := link{Path: to.path, Name: to.name, Key: to.key, Here: to.path == l.Path || to.path == "/" && l.Path == ""}
+		one := link{Path: to.path, Name: to.name, Key: to.key, Here: to.path == l.Path || to.path == usersPath && strings.HasPrefix(l.Path, userPath) || to.path == "/" && l.Path == ""}
 		if to.path == "/alerts" {
 			one.Count = l.Problems
 		}

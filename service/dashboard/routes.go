@@ -22,6 +22,8 @@ func routes() []route {
 		{"/", "Overview", "o", read, (*Dashboard).overview},
 		{"/workers", "Workers", "w", read, (*Dashboard).workers},
 		{"/alerts", "Alerts", "a", read, (*Dashboard).alerts},
+		{usersPath, "Users", "u", read, (*Dashboard).users},
+		{userPath, "", "", read, (*Dashboard).user},
 		{"/runbook", "Runbook", "r", read, (*Dashboard).runbook},
 		{"/search", "", "", read, (*Dashboard).search},
 		{loginPath, "", "", 0, (*Dashboard).login},

@@ -68,5 +68,8 @@ func (m *manual) search(query string) (found []section) {
 
 // search leads to what the field of every page asks for.
 func (d *Dashboard) search(r *httpapi.Request) *httpapi.Answer {
+	if to := d.found(r.URL.Query().Get("q")); to != "" {
+		return d.lead(to)
+	}
 	return d.lead("/runbook?" + url.Values{"q": {r.URL.Query().Get("q")}}.Encode())
 }

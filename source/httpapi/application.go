@@ -36,6 +36,8 @@ type About struct {
 	// answers with; nil: it stays as it is.
 	InWords func(*http.Request, *Answer) *Answer
 
+	Under string // what the application's paths begin with, where it is joined to others: "/ui"; "": nothing
+
 	Missing string // is answered for a path that there is not; "": that there is no such path
 
 	// The texts of an outage.

@@ -22,7 +22,7 @@ func TestViewWithoutProducts(t *testing.T) {
 		if err := console.Emit(nil, p.Print); err != nil || strings.Contains(out.String(), "no product with a vector") != want {
 			t.Errorf("%d asked for: %v, %s", asked, err, &out)
 		}
-		p.near = []catalog.Neighbour{{}}
+		p.Near = []catalog.Neighbour{{}}
 		if out.Reset(); console.Emit(nil, p.Print) != nil || strings.Contains(out.String(), "no product with a vector") {
 			t.Errorf("with a product: %s", &out)
 		}
@@ -36,7 +36,7 @@ func TestViewOfAMix(t *testing.T) {
 	store := oneUser{p}
 	for mix, want := range map[float64][]int32{0: {1, 2}, 0.4: {1, 2}, 0.6: {2, 1}, 1: {2, 1}} {
 		v, err := NewProfileView(t.Context(), store, 7, 2, mix, nil)
-		if err != nil || len(v.near) != 2 || v.near[0].Product.ID != want[0] || v.near[1].Product.ID != want[1] {
+		if err != nil || len(v.Near) != 2 || v.Near[0].Product.ID != want[0] || v.Near[1].Product.ID != want[1] {
 			t.Errorf("mix %v: %+v, %v", mix, v, err)
 		}
 	}
