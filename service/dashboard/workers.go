@@ -13,7 +13,7 @@ import (
 )
 
 // maxProcesses bounds the page of processes.
-const maxProcesses = 100
+const maxProcesses = 80
 
 // workers shows the processes, one by one.
 type workers struct {
