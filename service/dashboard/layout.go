@@ -44,14 +44,18 @@ type foot struct {
 
 var funcs = template.FuncMap{
 	"text":    text,
+	"cell":    cell,
 	"clock":   func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") },
 	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"marked":  marked,
 	"figures": figuresIn,
 }
 
-// maxText is how many characters of a text are shown: whatever wrote it may have written more.
-const maxText = 600
+// Characters of a text, and of one in a table, that are shown: what wrote it may have written more.
+const maxText, maxCell = 600, 100
+
+// cell is [text] for what is mostly short.
+func cell(s string) string { return text(cli.Shorten(strings.ToValidUTF8(s, "\uFFFD"), maxCell)) }
 
 // text makes a text of another program fit to be shown: what is not valid, and what would change
 // the direction or the place of other text, is replaced, and what is long is cut.
