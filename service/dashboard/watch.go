@@ -134,7 +134,7 @@ func (w *watch) take(started time.Time, r *status.Report, err error) {
 // problemKey names a problem from one look to the next: its figures change.
 func problemKey(p status.Problem) string {
 	text := strings.Map(func(r rune) rune {
-		if unicode.IsDigit(r) {
+		if unicode.IsDigit(r) || r == ',' || r == '.' {
 			return -1
 		}
 		return r
