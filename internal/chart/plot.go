@@ -175,7 +175,7 @@ func scale(values []float64) (high, step float64) {
 		}
 	}
 	step = niceStep(high / 3)
-	return max(step, math.Ceil(high/step-1e-9)*step), step
+	return max(step, math.Ceil(high*1.04/step)*step), step // with room above
 }
 
 func summary(values []float64) (now, low, high float64) {
@@ -219,7 +219,7 @@ func brief(v float64) string {
 			return number(v/unit.size) + unit.name
 		}
 	}
-	return number(v)
+	return Figure(v)
 }
 
 func span(d time.Duration) string {

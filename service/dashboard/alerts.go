@@ -41,6 +41,9 @@ func (d *Dashboard) alerts(r *httpapi.Request) *httpapi.Answer {
 	v := alertsView{Fault: seen.Fault}
 	if seen.Report != nil {
 		v.Problems = problemsOf(seen, d.manual, maxProblems)
+		for i := range v.Problems.All {
+			v.Problems.All[i].Open = true
+		}
 	} else if v.Fault == "" {
 		v.Fault = errFirstLook.Error()
 	}

@@ -44,15 +44,21 @@ type foot struct {
 }
 
 var funcs = template.FuncMap{
-	"text":  text,
-	"clock": func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") },
-	"when":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-	"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"id":    identifier,
+	"text":    text,
+	"cell":    cell,
+	"clock":   func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") },
+	"when":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"id":      identifier,
+	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"marked":  marked,
+	"figures": figuresIn,
 }
 
-// maxText is how many characters of a text are shown: whatever wrote it may have written more.
-const maxText = 600
+// Characters of a text, and of one in a table, that are shown: what wrote it may have written more.
+const maxText, maxCell = 600, 100
+
+// cell is [text] for what is mostly short.
+func cell(s string) string { return text(cli.Shorten(strings.ToValidUTF8(s, "\uFFFD"), maxCell)) }
 
 // text makes a text of another program fit to be shown: what is not valid, and what would change
 // the direction or the place of other text, is replaced, and what is long is cut.
@@ -70,6 +76,25 @@ func text(s string) string {
 func identifier(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return "i" + base64.RawURLEncoding.EncodeToString(sum[:9])
+}
+
+// marked shows what stands between backticks, such as a command, as code.
+func marked(s string) template.HTML {
+	escaped := template.HTMLEscapeString(text(s))
+	return template.HTML(inCode.ReplaceAllString(escaped, "<code>$1</code>")) //nolint:gosec // it was escaped
+}
+
+// figuresIn reports whether a column of a table has figures: they stand to the right.
+func figuresIn(rows [][]string, column int) bool {
+	if column == 0 {
+		return false
+	}
+	for _, row := range rows {
+		if column >= len(row) || strings.Trim(row[column][:min(1, len(row[column]))], "-<≤0123456789") != "" {
+			return false
+		}
+	}
+	return true
 }
 
 // templates are the pages by their files' names.

@@ -34,7 +34,7 @@ func (d *Dashboard) login(r *httpapi.Request) *httpapi.Answer {
 		return refused
 	}
 	next := d.within(fields.Get("next"))
-	cookie := d.config.Sessions.Begin(strings.TrimSpace(fields.Get("token")), d.config.Now())
+	cookie := d.config.Sessions.Begin(strings.TrimSpace(fields.Get("token")))
 	if cookie == nil {
 		l.Data = loginView{Next: next, Wrong: true}
 		return render(r, http.StatusUnauthorized, "login", l, foot{})

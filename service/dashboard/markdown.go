@@ -3,6 +3,7 @@ package dashboard
 import (
 	"html"
 	"html/template"
+	"path"
 	"regexp"
 	"strings"
 )
@@ -77,11 +78,11 @@ func (m markdown) blocks(lines []string) template.HTML {
 }
 
 func code(w *strings.Builder, lines []string, i int) int {
-	w.WriteString("<pre><code>")
+	first := i
 	for ; i < len(lines) && (strings.HasPrefix(lines[i], "    ") || lines[i] == ""); i++ {
-		w.WriteString(html.EscapeString(strings.TrimPrefix(lines[i], "    ")) + "\n")
+		lines[i] = strings.TrimPrefix(lines[i], "    ")
 	}
-	w.WriteString("</code></pre>")
+	w.WriteString("<pre><code>" + html.EscapeString(strings.TrimSpace(strings.Join(lines[first:i], "\n"))) + "</code></pre>")
 	return i
 }
 
@@ -151,7 +152,10 @@ func (m markdown) inline(text string) string {
 		if anchor, here := strings.CutPrefix(found[2], "#"); here {
 			return `<a href="` + m.base + `/runbook#` + anchor + `">` + found[1] + `</a>`
 		}
-		return found[1] + ` <span class="soft">(docs/` + strings.TrimPrefix(found[2], "../") + `)</span>`
+		if found[1] == strings.TrimPrefix(found[2], "../") {
+			return found[1]
+		}
+		return found[1] + ` <span class="soft">(` + strings.TrimPrefix(path.Clean("docs/"+found[2]), "/") + `)</span>`
 	})
 	for _, one := range codes {
 		text = strings.Replace(text, "\x00", one, 1)

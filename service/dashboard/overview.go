@@ -200,6 +200,7 @@ type problem struct {
 	ID      string
 	For     string // how long looks have met it; "": it is new
 	Section *section
+	Open    bool // the section is shown at once
 }
 
 func problemsOf(seen *snapshot, m *manual, most int) (found problems) {

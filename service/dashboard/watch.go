@@ -112,8 +112,9 @@ func (w *watch) pause(ctx context.Context, started time.Time) {
 // take publishes what a look has found.
 func (w *watch) take(started time.Time, r *status.Report, err error) {
 	before := w.last.Load()
-	next := &snapshot{At: w.now(), Took: w.now().Sub(started), Report: r, Seen: before.Seen, Since: before.Since}
+	next := &snapshot{At: started, Took: w.now().Sub(started), Report: r, Seen: before.Seen, Since: before.Since}
 	if err != nil {
+		r = nil
 		next.At, next.Took, next.Report, next.Fault = before.At, before.Took, before.Report, err.Error()
 		if w.fault.Begins(err) {
 			w.log.Warn("the installation is not seen", slog.Any("error", err), slog.String("hint", "the pages show what was seen last, and why there is nothing newer"))
@@ -124,7 +125,7 @@ func (w *watch) take(started time.Time, r *status.Report, err error) {
 		}
 		next.Since, next.Seen = sinceOf(r, before.Since), seenOf(r, before.Seen)
 	}
-	w.ring.add(next.At, r)
+	w.ring.add(started, r)
 	next.Samples = w.ring.all()
 	w.last.Store(next)
 	w.once.Do(func() { close(w.first) })
@@ -133,7 +134,7 @@ func (w *watch) take(started time.Time, r *status.Report, err error) {
 // problemKey names a problem from one look to the next: its figures change.
 func problemKey(p status.Problem) string {
 	text := strings.Map(func(r rune) rune {
-		if unicode.IsDigit(r) {
+		if unicode.IsDigit(r) || r == ',' || r == '.' {
 			return -1
 		}
 		return r

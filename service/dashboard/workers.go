@@ -13,7 +13,7 @@ import (
 )
 
 // maxProcesses bounds the page of processes.
-const maxProcesses = 100
+const maxProcesses = 80
 
 // workers shows the processes, one by one.
 type workers struct {
@@ -36,6 +36,7 @@ type process struct {
 	Partitions string // owned; "-": none to own
 	Memory     string
 	Breakers   string
+	Up         string // since it began
 	Last       string // when it answered, where it does not now
 }
 
@@ -72,7 +73,7 @@ func workersOf(seen *snapshot) workers {
 func processOf(p *status.Process, seen *snapshot) process {
 	row := process{
 		Process: *p, ID: identifier("process", p.Address), Role: cmp.Or(strings.Join(p.Roles, ", "), "-"), State: "ok",
-		InHandText: cli.Number(p.InHand), Lag: "-", Partitions: "-", Memory: "-", Breakers: cmp.Or(strings.Join(p.Open, ", "), "-"),
+		InHandText: cli.Number(p.InHand), Lag: "-", Partitions: "-", Memory: "-", Up: "-", Breakers: cmp.Or(strings.Join(p.Open, ", "), "-"),
 	}
 	if p.Lag99 != nil {
 		row.Lag = fmt.Sprintf("<= %v s", *p.Lag99)
@@ -86,6 +87,9 @@ func processOf(p *status.Process, seen *snapshot) process {
 	if n, known := p.Figures["process_resident_memory_bytes"]; known {
 		row.Memory = chart.Figure(n/(1<<20)) + " MB"
 	}
+	if began, known := p.Figures["process_start_time_seconds"]; known {
+		row.Up = cli.Age(seen.Report.At.Sub(time.Unix(int64(began), 0)))
+	}
 	switch {
 	case p.Error != "":
 		row.State, row.Why = "wrong", []string{p.Error}
@@ -98,13 +102,4 @@ func processOf(p *status.Process, seen *snapshot) process {
 		row.State, row.Why = "warn", p.Remarks
 	}
 	return row
-}
-
-// uptime is since when a process runs, as its metrics say; "": they do not.
-func (p process) Uptime() string {
-	start, known := p.Figures["process_start_time_seconds"]
-	if !known || start <= 0 {
-		return "-"
-	}
-	return cli.Age(time.Since(time.Unix(int64(start), 0)))
 }

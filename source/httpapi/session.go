@@ -33,12 +33,12 @@ func NewSessions() *Sessions {
 }
 
 // Begin returns the cookie of a session, nil where the token is not known.
-func (s *Sessions) Begin(token string, now time.Time) *http.Cookie {
+func (s *Sessions) Begin(token string) *http.Cookie {
 	digest, may := s.tokens.get().find(token)
 	if may.scopes == 0 {
 		return nil
 	}
-	end := binary.BigEndian.AppendUint64(nil, uint64(now.Add(sessionLength).Unix()))
+	end := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(sessionLength).Unix()))
 	c := s.End()
 	c.Value, c.MaxAge = base64.RawURLEncoding.EncodeToString(append(end, s.mac(digest, end)...)), int(sessionLength/time.Second)
 	return c

@@ -23,6 +23,7 @@ import (
 type DashboardCmd struct {
 	Status reach.StatusFlags `embed:""`
 	Pages  DashboardFlags    `embed:""`
+	Access app.Access        `embed:""`
 }
 
 // Service marks a command that runs until it is told to stop.
@@ -43,13 +44,17 @@ Examples:
 
 // Check judges the settings, and reads the files with tokens and certificates.
 func (c *DashboardCmd) Check(a *app.App) error {
-	return errors.Join(CheckServers(a), c.Status.Check(), c.Pages.Check())
+	config, err := c.Pages.config(c.Access)
+	if err == nil {
+		err = config.Check()
+	}
+	return errors.Join(CheckServers(a), c.Status.Check(), err)
 }
 
 // Run serves the pages until it is told to stop.
 func (c *DashboardCmd) Run(a *app.App) error {
 	a.LogStart("dashboard")
-	config, err := c.Pages.config()
+	config, err := c.Pages.config(c.Access)
 	if err != nil {
 		return err
 	}
