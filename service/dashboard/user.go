@@ -29,14 +29,14 @@ type userView struct {
 	Last     time.Time // of the newest event in the profile
 	LastType string
 	Waiting  *waiting
-	Lines    []string // of `user show`
+	Second   string // about the second vector
+	Ratios   []string
 
 	Near     nearView
 	Question question
 	Without  []choice
 	HalfLife []choice
-	Asked    *nearView // the profile as the viewer asks
-	Answer   string    // what it was folded without
+	Asked    []otherwise // the profile as the viewer asks
 	Events   []eventRow
 	Made     []made
 	Told     recommendedView
@@ -55,6 +55,14 @@ type nearView struct {
 	Gone   []string // that were among the first before
 	Since  time.Time
 	Of     string // what the list is compared with
+	First  bool   // it is compared with nothing
+	Moves  bool   // a product has another place
+}
+
+// otherwise is the list of a profile that was folded otherwise.
+type otherwise struct {
+	Line string
+	nearView
 }
 
 // place is a product in a list.
@@ -154,12 +162,9 @@ func (v *userView) profile(shown *users.ProfileView) {
 	v.Last, v.LastType = p.Updated.Time(), p.LastType.String()
 	v.Facts = []fact{
 		{"events", cli.Number(p.EventCount)}, {"writes", cli.Number(int64(p.Version))},
-		{"mass", fmt.Sprintf("%.4f", p.Mass)}, {"model", p.Model},
+		{"mass", fmt.Sprintf("%.4f (history %s)", p.Mass, p.History)}, {"model", fmt.Sprintf("%s, %d dimensions", p.Model, len(p.Vector))},
 	}
-	v.Lines = []string{shown.Headline(), shown.Figures()}
-	if second := shown.Second(); second != "" {
-		v.Lines = append(v.Lines, second)
-	}
+	v.Second = shown.Second()
 }
 
 // explanationOf is a view, or why there is none.
@@ -204,7 +209,7 @@ func (d *Dashboard) nearest(ctx context.Context, v *userView, shown *users.Profi
 		if r != nil && r.err == nil {
 			for i, one := range r.value.(Shown).View.Near {
 				title := cmp.Or(one.Product.Name, fmt.Sprintf("product %d", one.Product.ID))
-				n.Places = append(n.Places, plainPlace(explanation.Near{ProductID: one.Product.ID, Title: title, Cosine: one.Cosine}, i+1))
+				n.Places = append(n.Places, plainPlace("p", explanation.Near{ProductID: one.Product.ID, Title: title, Cosine: one.Cosine}, i+1))
 			}
 		}
 		return n
@@ -215,18 +220,19 @@ func (d *Dashboard) nearest(ctx context.Context, v *userView, shown *users.Profi
 		before = now.view.WhatIf[0].Nearest
 		groups := shown.Profile.Applied.Groups
 		n.Since = groups[len(groups)-1].At.Time()
-		n.Of = cli.Count(int64(now.view.WhatIf[0].Events), "event")
+		n.Of, n.First = cli.Count(int64(now.view.WhatIf[0].Events), "event"), len(before) == 0
 	}
-	n.compare(now.view.Nearest, before)
+	n.compare("p", now.view.Nearest, before)
 	return n
 }
 
 // compare fills in a list, and where its products were in another.
-func (n *nearView) compare(now, before []explanation.Near) {
+func (n *nearView) compare(list string, now, before []explanation.Near) {
 	for _, m := range explanation.Moves(now[:min(nearShown, len(now))], before) {
-		one := plainPlace(m.Near, m.Place)
+		one := plainPlace(list, m.Near, m.Place)
 		if len(before) > 0 {
 			one.move(m)
+			n.Moves = n.Moves || one.Move != ""
 		}
 		n.Places = append(n.Places, one)
 	}
@@ -235,9 +241,9 @@ func (n *nearView) compare(now, before []explanation.Near) {
 	}
 }
 
-func plainPlace(near explanation.Near, at int) place {
+func plainPlace(list string, near explanation.Near, at int) place {
 	p := place{
-		ID: fmt.Sprintf("p%d", near.ProductID), Title: near.Title, Place: at,
+		ID: fmt.Sprintf("%s%d", list, near.ProductID), Title: near.Title, Place: at,
 		Cosine: fmt.Sprintf("%.3f", near.Cosine), Width: width(near.Cosine),
 	}
 	for _, part := range near.Because {
@@ -252,9 +258,9 @@ func (p *place) move(m explanation.Move) {
 	if e := m.Newest; e != nil {
 		of := e.Type + " " + e.Of
 		if e.Events > 1 {
-			of = cli.Count(int64(e.Events), "event") + ", most of it " + of
+			of = cli.Count(int64(e.Events), "event") + ", most from " + of
 		}
-		why = ": " + explanation.Percent(e.Share) + " of it is " + of
+		why = ": " + explanation.Percent(e.Share) + " of it from " + of
 	}
 	switch {
 	case m.Was == 0:
@@ -271,22 +277,22 @@ func width(share float64) string { return fmt.Sprintf("%.1f", 100*min(max(share,
 
 // answer shows the profile as it was asked for.
 func (v *userView) answer(asked explanationOf, now *explanation.View) {
-	v.Asked = &nearView{}
-	if asked.view == nil {
-		v.Asked.Fault = asked.fault
+	if asked.view == nil || now == nil {
+		v.Asked = []otherwise{{nearView: nearView{Fault: asked.fault}}}
 		return
 	}
-	for _, what := range asked.view.WhatIf {
-		line := what.What
+	for i, what := range asked.view.WhatIf {
+		one := otherwise{Line: what.What}
 		if what.Events > 0 {
-			line += " (" + cli.Count(int64(what.Events), "event") + ")"
+			one.Line += " (" + cli.Count(int64(what.Events), "event") + ")"
 		}
 		if what.Cosine == 0 && len(what.Nearest) == 0 {
-			v.Answer = line + ": nothing is left"
-			continue
+			one.Line += ": nothing is left"
+		} else {
+			one.Line += fmt.Sprintf(": cosine %.4f to the stored vector", what.Cosine)
+			one.compare(fmt.Sprintf("a%d-", i), what.Nearest, now.Nearest)
 		}
-		v.Answer = fmt.Sprintf("%s: cosine %.4f to the stored vector", line, what.Cosine)
-		v.Asked.compare(what.Nearest, now.Nearest)
+		v.Asked = append(v.Asked, one)
 	}
 }
 
@@ -344,10 +350,11 @@ func (v *userView) madeOf(now *explanation.View) {
 	if now == nil {
 		return
 	}
+	v.Ratios = now.Ratios
 	for _, table := range []struct {
 		by   string
 		sums []explanation.Sum
-	}{{"by type", now.Types}, {"by category", now.Category}, {"by age at the last event", now.Ages}} {
+	}{{"by type", now.Types}, {"by category", now.Category}, {"by age at the last event", now.Ages}, {"by session", now.Sessions}} {
 		one := made{By: table.by}
 		for _, s := range table.sums[:min(sumsShown, len(table.sums))] {
 			one.Rows = append(one.Rows, sumRow{s.Name, explanation.Percent(s.Share), width(s.Share), cli.Count(int64(s.Events), "event")})
@@ -382,7 +389,7 @@ func (v *userView) recommended(ctx context.Context, d *Dashboard, version int32)
 			row.Cosine, row.Width = cli.Number(int64(p.Score)), ""
 		}
 		for _, part := range p.Because {
-			row.Because = append(row.Because, fmt.Sprintf("%.0f %%: %s", 100*part.Share, recommend.Reason(part)))
+			row.Because = append(row.Because, part.Reason())
 		}
 		v.Told.Rows = append(v.Told.Rows, row)
 	}

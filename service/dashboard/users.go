@@ -191,9 +191,10 @@ func questionOf(values url.Values) (q question) {
 type waiting struct {
 	Events  int
 	Left    string // until the window closes; "": it is over
-	Seconds string
-	Known   bool // Left is
-	Late    bool // it should have been written by now
+	Seconds string // the same, exactly
+	Due     string // names the window's end: an event may move it
+	Known   bool   // Left is
+	Late    bool   // it should have been written by now
 }
 
 // lateAfter is how long after its window's end an event is late. Writes, retries and a relay
@@ -229,8 +230,8 @@ func (u *Users) waitingOf(events []users.Event, now time.Time) *waiting {
 	left := due.Sub(now)
 	w.Late = w.Known && left < -lateAfter
 	if w.Known && left > 0 {
-		seconds := math.Ceil(left.Seconds())
-		w.Left, w.Seconds = fmt.Sprintf("%.0f s", seconds), fmt.Sprintf("%.0f", seconds)
+		w.Left, w.Seconds = fmt.Sprintf("%.0f s", math.Ceil(left.Seconds())), fmt.Sprintf("%.1f", left.Seconds())
+		w.Due = strconv.FormatInt(due.UnixMilli(), 10)
 	}
 	return w
 }

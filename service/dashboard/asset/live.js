@@ -10,14 +10,41 @@
   // Times.
 
   const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
-  const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
+  const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+  const whole = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long", hourCycle: "h23" });
   function localize(within) {
     for (const time of within.querySelectorAll("time[datetime]")) {
       const at = new Date(time.dateTime);
       if (isNaN(at)) continue;
-      const text = clock.format(at);
+      const text = (Math.abs(Date.now() - at) < 12 * 3600 * 1000 ? clock : day).format(at);
       if (time.textContent !== text) time.textContent = text;
-      time.title = day.format(at) + " (" + time.dateTime + ")";
+      time.title = whole.format(at) + " (" + time.dateTime + ")";
+    }
+  }
+
+  // Countdowns: from what was left when the page was made, by this machine's clock.
+
+  let counted = { due: "", until: 0, asked: false };
+  function countdown() {
+    const span = document.querySelector("[data-left]");
+    if (!span) return;
+    if (span.dataset.due !== counted.due) counted = { due: span.dataset.due, until: Date.now() + 1000 * Number(span.dataset.left), asked: false };
+    const text = Math.max(0, Math.ceil((counted.until - Date.now()) / 1000)) + " s";
+    if (span.textContent !== text) span.textContent = text;
+    if (Date.now() > counted.until && !counted.asked) {
+      counted.asked = true;
+      setTimeout(refresh, 500);
+    }
+  }
+
+  // Places: what comes to another one is seen to move.
+
+  const places = () => new Map([...document.querySelectorAll("[data-place]")].map((one) => [one.id, one.offsetTop]));
+  function glide(before) {
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+    for (const [id, top] of before) {
+      const one = document.getElementById(id);
+      if (one && one.offsetTop !== top) one.animate([{ transform: `translateY(${top - one.offsetTop}px)` }, { transform: "none" }], 150);
     }
   }
 
@@ -113,12 +140,15 @@
   }
 
   function show(page) {
+    const before = places();
     document.title = page.title;
     for (const next of page.querySelectorAll("[data-live][id]")) {
       const old = document.getElementById(next.id);
       localize(next);
       if (old) morph(old, next);
     }
+    countdown();
+    glide(before);
   }
 
   function looked(at) {
@@ -208,6 +238,8 @@
   localize(document);
   document.addEventListener("keydown", key);
   document.addEventListener("pointermove", read);
+  document.addEventListener("change", (event) => { if (event.target.form?.matches(".ask")) event.target.form.requestSubmit(); });
+  if (document.querySelector(".person")) setInterval(countdown, 250);
   document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
   if (document.querySelector("[data-live]")) timer = setTimeout(refresh, fast);
 })();

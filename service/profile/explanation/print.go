@@ -119,7 +119,7 @@ func printNear(w *cli.Text, near []Near) {
 // Reason says what a part of a product's cosine is of.
 func (p *Part) Reason() string {
 	if p.Events > 1 {
-		return Percent(p.Share) + " " + cli.Count(int64(p.Events), "event") + " of " + cli.Printable(p.Of)
+		return Percent(p.Share) + " from " + cli.Count(int64(p.Events), "event") + " of " + cli.Printable(p.Of)
 	}
 	return Percent(p.Share) + " " + p.Type + " " + cli.Printable(p.Of)
 }

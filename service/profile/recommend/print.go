@@ -49,13 +49,13 @@ func PrintProducts(w *cli.Text, a *Answer) {
 			w.Line("          %3.0f %% of it popularity; of the rest, a cosine of %.3f:", 100*p.PopularityShare, p.Cosine)
 		}
 		for _, part := range p.Because {
-			w.Line("          %3.0f %%: %s", 100*part.Share, Reason(part))
+			w.Line("          %3.0f %%: %s", 100*part.Share, reason(part))
 		}
 	}
 }
 
-// Reason says what a part of a score is of.
-func Reason(p explanation.Part) string {
+// reason says what a part of a score is of.
+func reason(p explanation.Part) string {
 	of, at := cli.Printable(p.Of), p.OccurredAt.UTC().Format(time.DateTime)
 	if p.Events > 1 {
 		return fmt.Sprintf("%s, %s, the last a %s at %s", of, cli.Count(int64(p.Events), "event"), p.Type, at)
