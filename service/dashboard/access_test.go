@@ -27,7 +27,7 @@ func withTokens(t *testing.T, path string) (*httpapi.Server, string) {
 	config.TokenFile = filepath.Join(t.TempDir(), "tokens")
 	write(t, config.TokenFile, reader+" read\n"+sender+" send,deliver\n"+admin+" read,admin\n"+whole+"\n")
 	config.Sessions, config.ReloadInterval = httpapi.NewSessions(), 0
-	return guarded(t, shownAs(t, Config{Path: path, Sessions: config.Sessions}, Sources{}, faulty(90)), config), config.TokenFile
+	return guarded(t, shownAs(t, Config{Path: path, Sessions: config.Sessions}, everything(), faulty(90)), config), config.TokenFile
 }
 
 func write(t *testing.T, path, text string) {
@@ -186,10 +186,10 @@ func TestALoginLeadsToNoOtherHost(t *testing.T) {
 // Promise(dashboard/foreign): Requests under a foreign host, forms of another site, and methods other than GET and HEAD
 // are refused, with and without tokens.
 func TestForeignRequestsAreRefused(t *testing.T) {
-	open := guarded(t, shownAs(t, Config{}, Sources{}, nil), onLoopback())
+	open := guarded(t, shownAs(t, Config{}, everything(), nil), onLoopback())
 	named := onLoopback()
 	named.Hosts = []string{"keyfold.shop.example"}
-	behind := guarded(t, shownAs(t, Config{Hosts: named.Hosts}, Sources{}, nil), named)
+	behind := guarded(t, shownAs(t, Config{Hosts: named.Hosts}, everything(), nil), named)
 	tokens, _ := withTokens(t, "")
 	for host, want := range map[string][3]int{
 		"localhost:7090": {200, 200, 200}, "127.0.0.1:7090": {200, 200, 200}, "[::1]:7090": {200, 200, 200}, "keyfold.shop.example": {403, 200, 403}, "Keyfold.Shop.Example:443": {403, 200, 403},

@@ -103,7 +103,7 @@ func (d *Dashboard) Serve(r *httpapi.Request) *httpapi.Answer {
 	if behind == "" {
 		behind = "/"
 	}
-	if behind == "/" && found && d.sources.Look == nil {
+	if behind == "/" && found && d.sources.alone() {
 		return d.lead(usersPath)
 	}
 	to := d.find(behind)

@@ -46,6 +46,7 @@ type foot struct {
 var funcs = template.FuncMap{
 	"text":    text,
 	"cell":    cell,
+	"line":    line,
 	"clock":   func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") },
 	"when":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 	"id":      identifier,
@@ -59,6 +60,9 @@ const maxText, maxCell = 600, 100
 
 // cell is [text] for what is mostly short.
 func cell(s string) string { return text(cli.Shorten(strings.ToValidUTF8(s, "\uFFFD"), maxCell)) }
+
+// line is [text] for a line of a list, of which a page has many.
+func line(s string) string { return text(cli.Shorten(strings.ToValidUTF8(s, "\uFFFD"), 2*maxCell)) }
 
 // text makes a text of another program fit to be shown: what is not valid, and what would change
 // the direction or the place of other text, is replaced, and what is long is cut.

@@ -105,6 +105,9 @@ type recommendedView struct {
 
 func (d *Dashboard) user(r *httpapi.Request) *httpapi.Answer {
 	text := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, d.config.Path), userPath)
+	if text == "" {
+		return d.users(r)
+	}
 	id, ok := userID(text)
 	if !ok {
 		return httpapi.Refuse(http.StatusNotFound, httpapi.Fault{Reason: "not_found", Error: "no such user: an id is a number from 1 to 2147483647"})

@@ -71,12 +71,15 @@ type RecentUser struct {
 	At time.Time
 }
 
+// alone reports whether users are all that is shown.
+func (s *Sources) alone() bool { return s.Look == nil && s.Users != nil }
+
 // offered returns the routes of what there is to show.
 func offered(all []route, sources Sources) []route {
 	return slices.DeleteFunc(all, func(r route) bool {
 		switch r.path {
 		case "/", "/workers", "/alerts", "/runbook":
-			return sources.Look == nil
+			return sources.alone()
 		case usersPath, userPath:
 			return sources.Users == nil
 		}
@@ -136,7 +139,7 @@ func (d *Dashboard) found(q string) string {
 		return ""
 	case ok:
 		return userPath + strconv.Itoa(int(id))
-	case d.sources.Look == nil: // there is nothing else to search
+	case d.sources.alone(): // there is nothing else to search
 		return usersPath + "?" + url.Values{"q": {q}}.Encode()
 	}
 	return ""
@@ -147,7 +150,7 @@ func (d *Dashboard) searches() string {
 	switch {
 	case d.sources.Users == nil:
 		return "words of the runbook"
-	case d.sources.Look == nil:
+	case d.sources.alone():
 		return "a user's id"
 	}
 	return "a user's id, or words"
