@@ -12,6 +12,7 @@ import (
 
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/keyfold/reach"
+	"keyfold/cmd/keyfold/recommending"
 	"keyfold/internal/shutdown"
 	"keyfold/internal/version"
 	"keyfold/service/dashboard"
@@ -70,6 +71,12 @@ func (c *DashboardCmd) Run(a *app.App) error {
 	if alerts != nil {
 		sources.Alerts = alerts.ask
 	}
+	people, err := recommending.NewPages(a)
+	if err != nil {
+		return err
+	}
+	defer people.Close() //nolint:errcheck // it only read
+	sources.Users = people.Users()
 	log := a.Log.With("component", "dashboard")
 	pages, err := dashboard.New(dashboard.Config{Path: c.Pages.Path, Hosts: config.Hosts, Sessions: config.Sessions, Version: version.Read().Version}, sources, log)
 	if err != nil {
