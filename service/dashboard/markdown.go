@@ -82,7 +82,7 @@ func code(w *strings.Builder, lines []string, i int) int {
 	for ; i < len(lines) && (strings.HasPrefix(lines[i], "    ") || lines[i] == ""); i++ {
 		lines[i] = strings.TrimPrefix(lines[i], "    ")
 	}
-	w.WriteString("<pre><code>" + html.EscapeString(strings.TrimSpace(strings.Join(lines[first:i], "\n"))) + "</code></pre>")
+	w.WriteString(`<pre tabindex="0"><code>` + html.EscapeString(strings.TrimSpace(strings.Join(lines[first:i], "\n"))) + "</code></pre>")
 	return i
 }
 
