@@ -212,7 +212,7 @@ func (d *Dashboard) nearest(ctx context.Context, v *userView, shown *users.Profi
 		if r != nil && r.err == nil {
 			for i, one := range r.value.(Shown).View.Near {
 				title := cmp.Or(one.Product.Name, fmt.Sprintf("product %d", one.Product.ID))
-				n.Places = append(n.Places, plainPlace("p", explanation.Near{ProductID: one.Product.ID, Title: title, Cosine: one.Cosine}, i+1))
+				n.Places = append(n.Places, plainPlace(listNow, explanation.Near{ProductID: one.Product.ID, Title: title, Cosine: one.Cosine}, i+1))
 			}
 		}
 		return n
@@ -225,16 +225,19 @@ func (d *Dashboard) nearest(ctx context.Context, v *userView, shown *users.Profi
 		n.Since = groups[len(groups)-1].At.Time()
 		n.Of, n.First = cli.Count(int64(now.view.WhatIf[0].Events), "event"), len(before) == 0
 	}
-	n.compare("p", now.view.Nearest, before)
+	n.compare(listNow, now.view.Nearest, before)
 	return n
 }
+
+// listNow names the list of the profile as it is, in ids of elements.
+const listNow = "p"
 
 // compare fills in a list, and where its products were in another.
 func (n *nearView) compare(list string, now, before []explanation.Near) {
 	for _, m := range explanation.Moves(now[:min(nearShown, len(now))], before) {
 		one := plainPlace(list, m.Near, m.Place)
 		if len(before) > 0 {
-			one.move(m)
+			one.move(m, list != listNow)
 			n.Moves = n.Moves || one.Move != ""
 		}
 		n.Places = append(n.Places, one)
@@ -255,23 +258,31 @@ func plainPlace(list string, near explanation.Near, at int) place {
 	return p
 }
 
-// move says how a product came to its place.
-func (p *place) move(m explanation.Move) {
+// move says how a product came to its place. Of a list that was asked for it says no reason.
+func (p *place) move(m explanation.Move, asked bool) {
 	why := ""
-	if e := m.Newest; e != nil {
-		of := e.Type + " " + e.Of
-		if e.Events > 1 {
-			of = cli.Count(int64(e.Events), "event") + ", most from " + of
+	switch {
+	case asked:
+	case m.Nearer && m.Newest != nil:
+		of := m.Newest.Type + " " + m.Newest.Of
+		if m.Newest.Events > 1 {
+			of = cli.Count(int64(m.Newest.Events), "event") + ", most from " + of
 		}
-		why = ": " + explanation.Percent(e.Share) + " of it from " + of
+		why = ": " + explanation.Percent(m.Newest.Share) + " of it from " + of
+	case m.Was > m.Place:
+		why = ": others fell further"
 	}
 	switch {
 	case m.Was == 0:
 		p.Move, p.Moved = "new", fmt.Sprintf("new, was not among the first %d%s", nearKnown, why)
 	case m.Was > m.Place:
 		p.Move, p.Moved = "up", fmt.Sprintf("up from %d%s", m.Was, why)
+	case m.Was < m.Place && !asked && m.Nearer:
+		p.Move, p.Moved = "down", fmt.Sprintf("down from %d: others came nearer still", m.Was)
+	case m.Was < m.Place && !asked:
+		p.Move, p.Moved = "down", fmt.Sprintf("down from %d: the last write led away from it", m.Was)
 	case m.Was < m.Place:
-		p.Move, p.Moved = "down", fmt.Sprintf("down from %d: others came nearer", m.Was)
+		p.Move, p.Moved = "down", fmt.Sprintf("down from %d", m.Was)
 	}
 }
 

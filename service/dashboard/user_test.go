@@ -76,7 +76,7 @@ func TestWhatTheLastWriteChangedIsMarked(t *testing.T) {
 	s := newShop()
 	_, page := get(t, guarded(t, people(t, s, Config{}), onLoopback()), "/users/17")
 	text := read(page)
-	for _, want := range []string{"marked: what the last write changed, of 2 events", "▲ up from 3: ", " of it from 2 events, most from product_purchase hiking boots", "▼ down from 1: others came nearer"} {
+	for _, want := range []string{"marked: what the last write changed, of 2 events", "▲ up from 3: ", " of it from 2 events, most from product_purchase hiking boots", "▼ down from 1: the last write led away from it"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page has no %q: %s", want, text)
 		}

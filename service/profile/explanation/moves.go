@@ -5,6 +5,8 @@ type Move struct {
 	Near
 	Place int // from 1
 	Was   int // in the other list; 0: it was not there
+	// Nearer says that the cosine is larger than in the other list.
+	Nearer bool
 }
 
 // Moves says where each product of a list was in another, which may be longer.
@@ -15,7 +17,8 @@ func Moves(now, before []Near) []Move {
 	}
 	all := make([]Move, len(now))
 	for i, n := range now {
-		all[i] = Move{Near: n, Place: i + 1, Was: places[n.ProductID]}
+		was := places[n.ProductID]
+		all[i] = Move{Near: n, Place: i + 1, Was: was, Nearer: was == 0 || n.Cosine > before[was-1].Cosine}
 	}
 	return all
 }
