@@ -49,8 +49,8 @@ func pageShows(t *testing.T, url string, want ...string) (text string) {
 // An event that is posted waits for its window on the page of its user, with a countdown; once it
 // is folded, the products that it brought nearer say so. The page shows what the commands print.
 //
-// Promise(lite/watch): Of keyfold-lite serve, the page of a user shows a posted event as waiting, with the time until
-// its window is written, then as folded, and marks the products that changed places by that write.
+// Promise(lite/watch): The page of a user shows a posted event as waiting, with a countdown, then as folded, and marks the
+// products that changed places.
 func TestWatchItLearn(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	data := filepath.Join(t.TempDir(), "data")

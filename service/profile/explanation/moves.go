@@ -23,7 +23,7 @@ func Moves(now, before []Near) []Move {
 	return all
 }
 
-// Gone returns the first products of before that are not among the first of now.
+// Gone returns the first products of the earlier list that are not among the first of now.
 func Gone(now, before []Near, first int) (gone []Near) {
 	stays := map[int32]bool{}
 	for _, n := range now[:min(first, len(now))] {

@@ -73,3 +73,16 @@ func (oneUser) ProductStreams(context.Context) []iter.Seq2[profile.Product, erro
 		_ = yield(profile.Product{ID: 1, Vector: []float32{1, 0}}, nil) && yield(profile.Product{ID: 2, Vector: []float32{0, 1}}, nil)
 	}}
 }
+
+// An event that the profile has is folded, though its verdict was not stored yet when it was read.
+func TestViewOfAnEventWhoseVerdictIsNotStored(t *testing.T) {
+	p := &profile.Profile{UserID: 7, Version: 1, Vector: []float64{1, 0}}
+	p.Applied = p.Applied.With(1, []profile.AppliedID{profile.DigestOf("a").ID()}, 1, profile.DefaultIDLimits())
+	waits := func(id string) Event {
+		return Event{Event: profile.Event{MessageID: id, Digest: profile.DigestOf(id), Type: profile.Search, Phrase: "x"}, State: "pending", Waits: true}
+	}
+	v, err := NewProfileView(t.Context(), oneUser{p}, 7, 0, 0, []Event{waits("a"), waits("b")})
+	if err != nil || v.Events[0].Waits || v.Events[0].State != Folded || !v.Events[1].Waits || v.Events[1].State != "pending" || len(v.Near) != 0 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
