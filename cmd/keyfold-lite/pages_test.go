@@ -139,7 +139,6 @@ func TestPagesBesideTheAPI(t *testing.T) {
 	if resp.Body.Close(); resp.StatusCode != http.StatusForbidden {
 		t.Errorf("by a foreign name: %d", resp.StatusCode)
 	}
-
 }
 
 // Of an erased user the page says so, as the command does.

@@ -8,7 +8,7 @@
 //	ring.go        figures of the last 15 minutes
 //	layout.go      what stands around a page, and how it is sent
 //	overview.go, workers.go, alerts.go, runbook.go   what each page shows
-//	users.go, user.go      the page of a user, on what the commands of users print
+//	users.go, user.go, user_near.go    the page of a user, on what the commands of users print
 //	results.go      what takes long to compute, once for all viewers
 //	markdown.go    the runbook as HTML
 //	login.go       sessions of browsers

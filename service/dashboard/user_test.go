@@ -130,7 +130,7 @@ func TestHostileTextsOfUsersAreInert(t *testing.T) {
 		for i := range s.products {
 			s.products[i].Name, s.products[i].Category = text, text
 		}
-		s.phrases[text], s.phrases["running"] = s.phrases["running"], s.phrases["running"]
+		s.phrases[text] = s.phrases["running"]
 		s.events[0].Phrase = text
 		s.events[1].MessageID = text[:min(len(text), 128)]
 		s.add("w", noon, profile.Search, 0, text)
@@ -244,9 +244,14 @@ func TestASearchForAUser(t *testing.T) {
 		d          *Dashboard
 		path, want string
 	}{
-		{with, "/k/search?q=+17+", "/k/users/17"}, {with, "/k/users?q=17", "/k/users/17"}, {with, "/k/search?q=disk", "/k/runbook?q=disk"},
-		{with, "/k/search?q=0", "/k/runbook?q=0"}, {with, "/k/search?q=2147483648", "/k/runbook?q=2147483648"},
-		{without, "/search?q=17", "/runbook?q=17"}, {alone, "/ui/search?q=anna", "/ui/users?q=anna"}, {alone, "/ui/", "/ui/users"},
+		{with, "/k/search?q=+17+", "/k/users/17"},
+		{with, "/k/users?q=17", "/k/users/17"},
+		{with, "/k/search?q=disk", "/k/runbook?q=disk"},
+		{with, "/k/search?q=0", "/k/runbook?q=0"},
+		{with, "/k/search?q=2147483648", "/k/runbook?q=2147483648"},
+		{without, "/search?q=17", "/runbook?q=17"},
+		{alone, "/ui/search?q=anna", "/ui/users?q=anna"},
+		{alone, "/ui/", "/ui/users"},
 	} {
 		res, _ := get(t, guarded(t, test.d, onLoopback()), test.path)
 		if got := res.Header.Get("Location"); res.StatusCode != http.StatusSeeOther || got != test.want {

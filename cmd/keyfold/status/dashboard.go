@@ -75,7 +75,7 @@ func (c *DashboardCmd) Run(a *app.App) error {
 	if err != nil {
 		return err
 	}
-	defer people.Close() //nolint:errcheck // it only read
+	defer func() { _ = people.Close() }() // it only read
 	sources.Users = people.Users()
 	log := a.Log.With("component", "dashboard")
 	pages, err := dashboard.New(dashboard.Config{Path: c.Pages.Path, Hosts: config.Hosts, Sessions: config.Sessions, Version: version.Read().Version}, sources, log)

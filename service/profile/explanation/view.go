@@ -154,7 +154,7 @@ func (b *builder) parts() {
 	}
 	b.view.More = len(known) - len(b.view.Events)
 	slices.SortStableFunc(known, func(x, y explain.Part) int { return y.Event.Compare(&x.Event.Event) })
-	for _, p := range known[:min(b.Options.Last, len(known))] {
+	for _, p := range known[:min(b.Last, len(known))] {
 		part := b.part(p.Event)
 		part.Share, part.Left = p.Share, p.Left
 		b.view.Last = append(b.view.Last, part)
