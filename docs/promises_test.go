@@ -36,6 +36,7 @@ var subjects = [][2]string{
 	{"dispatch", "Notifications over RabbitMQ"},
 	{"api", "The API of notifications"},
 	{"acceptance", "Acceptance of notifications"},
+	{"dashboard", "The dashboard"},
 	{"monitoring", "Monitoring"},
 	{"manifests", "Kubernetes and Docker Compose"},
 	{"rabbitmq", "RabbitMQ and its client library"},

@@ -1,6 +1,12 @@
 package main
 
-import "keyfold/service/profile/explanation"
+import (
+	"context"
+
+	"keyfold/engine/profile"
+	"keyfold/service/profile/explanation"
+	"keyfold/sink/sqlite"
+)
 
 // explainCmd shows what a profile is made of.
 type explainCmd struct {
@@ -25,16 +31,20 @@ func (c *explainCmd) Run(a *app) error {
 	if profiles[0] == nil {
 		return noProfile(a, file, int32(c.ID))
 	}
-	in := explanation.Input{Profile: profiles[0], Laws: a.config.Processor.Config, Store: file}
-	if in.Events, in.Note, err = (userHistory{a, file}).Events(a.ctx, int32(c.ID), in.Profile); err != nil {
-		return err
-	}
-	if in.Phrases, err = offlinePhrases(in.Laws); err != nil {
-		return err
-	}
-	view, err := explanation.New(a.ctx, in, c.Options())
+	view, err := explainProfile(a.ctx, a, file, profiles[0], c.Options())
 	if err != nil {
 		return err
 	}
 	return a.Emit(view, view.Print)
+}
+
+func explainProfile(ctx context.Context, a *app, file *sqlite.Reader, p *profile.Profile, o explanation.Options) (view *explanation.View, err error) {
+	in := explanation.Input{Profile: p, Laws: a.config.Processor.Config, Store: file}
+	if in.Events, in.Note, err = (userHistory{a, file}).Events(ctx, p.UserID, p); err != nil {
+		return nil, err
+	}
+	if in.Phrases, err = offlinePhrases(in.Laws); err != nil {
+		return nil, err
+	}
+	return explanation.New(ctx, in, o)
 }

@@ -76,7 +76,7 @@ type userHistory struct {
 	file *sqlite.Reader
 }
 
-func (h userHistory) Events(ctx context.Context, user int32, _ *profile.Profile) (events []explanation.Event, note string, err error) {
+func (h userHistory) Events(ctx context.Context, user int32, p *profile.Profile) (events []explanation.Event, note string, err error) {
 	stored, err := lastEvents(ctx, h.app, h.file, user, explanation.MostEvents)
 	if err != nil {
 		return nil, "", err
@@ -84,7 +84,8 @@ func (h userHistory) Events(ctx context.Context, user int32, _ *profile.Profile)
 	inside := []string{inbox.StateFolded.String(), inbox.StateDuplicate.String()}
 	for _, e := range slices.Backward(stored) {
 		state := e.State
-		if slices.Contains(inside, state) {
+		// A verdict may be stored after the profile that has the event.
+		if slices.Contains(inside, state) || e.Waits && p.Has(e.Digest) {
 			state = ""
 		}
 		events = append(events, explanation.Event{Event: e.Event, State: state})

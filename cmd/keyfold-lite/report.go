@@ -119,7 +119,9 @@ func (s *summary) next(w *cli.Text, a *app, c *runCmd) {
 	w.Line("  %s recommend %d --exclude bought", program, user)
 	w.Line("  %s user export profiles.ndjson", program)
 	if c.Exit {
-		w.Line("  %s serve%s        and from another terminal:", program, c.sameAddr())
+		w.Line("  %s serve%s        and in a browser http://%s%s/users/%d, or from another terminal:", program, c.sameAddr(), c.Addr, pagesPath, user)
+	} else {
+		w.Line("  http://%s%s/users/%d in a browser: watch it learn", c.Addr, pagesPath, user)
 	}
 	w.Line("  curl 'http://%s/v1/users/%d/recommendations?k=5&explain=true'", c.Addr, user)
 	w.Line(`  curl -H 'Content-Type: application/json' http://%s/v1/events -d '{"user_id":%d,"event_type":"search","search_phrase":"coffee","occurred_at":"%s"}'`,

@@ -71,7 +71,11 @@ func serve(n *runtime, addr string, listener net.Listener) error {
 		return err
 	}
 	reading := api.New(api.Ports{Recommender: recommender, Ready: func(context.Context) error { return follower.Ready() }})
-	apis := httpapi.Join(ingest.New(n.intake.store, n.intake.ready), reading)
+	pages, err := newPages(n, recommender)
+	if err != nil {
+		return err
+	}
+	apis := httpapi.Join(ingest.New(n.intake.store, n.intake.ready), reading, pages)
 	server, err := httpapi.NewServer(apiConfig(addr), httpapi.NewHandler(apis, n.log.With("component", "ingest")))
 	if err != nil {
 		return err
@@ -80,10 +84,12 @@ func serve(n *runtime, addr string, listener net.Listener) error {
 	stop, cancel := context.WithCancel(n.ctx)
 	var following conc.WaitGroup
 	following.Go(func() { follower.Run(stop) })
+	following.Go(func() { pages.Run(stop) })
 	defer following.Wait()
 	defer cancel()
 	defer context.AfterFunc(n.failed, cancel)()
-	fmt.Fprintf(n.Stderr, "listening on http://%s: POST /v1/events, GET /v1/users/ID/recommendations; stop with Ctrl-C\n", listener.Addr())
+	fmt.Fprintf(n.Stderr, "listening on http://%s: POST /v1/events, GET /v1/users/ID/recommendations; pages: http://%s%s/; stop with Ctrl-C\n",
+		listener.Addr(), listener.Addr(), pagesPath)
 	half := func() (context.Context, context.CancelFunc) {
 		return context.WithTimeout(context.WithoutCancel(n.ctx), n.config.Timeout/2)
 	}

@@ -131,7 +131,7 @@ func lastEvents(ctx context.Context, a *app, file *sqlite.Reader, user int32, la
 		if post, ok := posts[event.MessageID]; ok && len(stored[i].Body) == 0 {
 			event = post
 		}
-		events[i] = users.Event{Event: event, State: stored[i].State.String()}
+		events[i] = users.Event{Event: event, State: stored[i].State.String(), Waits: stored[i].State == inbox.StatePending, Since: stored[i].ReceivedAt}
 	}
 	return events, nil
 }

@@ -9,10 +9,10 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"keyfold/cmd/keyfold/streams"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
 	"keyfold/internal/testserver/rabbittest"
+	"keyfold/service/status"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
@@ -133,7 +133,7 @@ func smallStream(t *testing.T, dsn, stream string) *amqp.Channel {
 	return channel
 }
 
-func listStreams(t *testing.T, s *stack, flags []string) (rows []streams.Row) {
+func listStreams(t *testing.T, s *stack, flags []string) (rows []status.Stream) {
 	t.Helper()
 	code, out, errs := s.run(t, "", append([]string{"streams", "list", "-o", "json"}, flags...)...)
 	if code != 0 {

@@ -23,9 +23,8 @@ import (
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/redistest"
 
-	"keyfold/cmd/keyfold/reach"
-	"keyfold/cmd/keyfold/status"
 	"keyfold/engine/causes"
+	"keyfold/service/status"
 )
 
 // named runs a command that asks servers, with nothing but these settings, and returns what it
@@ -49,7 +48,7 @@ func ask(t *testing.T, server string, settings ...string) string {
 	args := append([]string{"config", "check", "--connect", "-o", "json"}, s.flags(settings...)...) // the last of a flag counts
 	_, out, errs := keyfold(t.Context(), "", args...)
 	var told struct {
-		Servers []reach.Answer `json:"servers"`
+		Servers []status.Server `json:"servers"`
 	}
 	if err := json.Unmarshal([]byte(out), &told); err != nil {
 		t.Fatalf("%v\n%s%s", err, out, errs)

@@ -22,7 +22,7 @@ import (
 	"keyfold/internal/testserver/mongotest"
 	"keyfold/internal/testserver/rabbittest"
 
-	"keyfold/cmd/keyfold/status"
+	"keyfold/service/status"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 	"keyfold/source/vector/openai"

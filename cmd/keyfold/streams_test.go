@@ -11,12 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/cmd/keyfold/status"
-	"keyfold/cmd/keyfold/streams"
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
 	"keyfold/internal/testserver/mongotest"
 	"keyfold/internal/testserver/rabbittest"
+	"keyfold/service/status"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
@@ -58,7 +57,7 @@ func TestStreamCommands(t *testing.T) {
 		}
 		return n
 	}
-	list := func() []streams.Row { return listStreams(t, s, flags) }
+	list := func() []status.Stream { return listStreams(t, s, flags) }
 	eventually(t, "all events are folded, and settled by the positions", func() error {
 		held, lag := uint64(0), uint64(0)
 		rows := list()

@@ -168,6 +168,9 @@ func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", command, code, &errs)
 		}
 		for flag, name := range reported {
+			if command == "dashboard" && flag == "--openai-api-key" {
+				continue // without a key its pages of users say that reasons are not known
+			}
 			if shown, used := strings.Contains(help.String(), " "+flag+"="), regexp.MustCompile(`\b`+name).MatchString(errs.String()); shown != used {
 				t.Errorf("%s: help shows %s: %t, the command uses it: %t\n%s", command, flag, shown, used, &errs)
 			}

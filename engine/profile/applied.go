@@ -141,6 +141,14 @@ func (a Applied) Last() engine.Millis {
 	return 0
 }
 
+// Newest returns the ids of the last write, none where they were dropped.
+func (a Applied) Newest() []AppliedID {
+	if len(a.Groups) == 0 {
+		return nil
+	}
+	return a.IDs[len(a.IDs)-int(a.Groups[len(a.Groups)-1].Count):]
+}
+
 // All yields the ids with their groups, oldest first.
 func (a Applied) All() iter.Seq2[AppliedID, Group] {
 	return func(yield func(AppliedID, Group) bool) {

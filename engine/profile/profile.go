@@ -3,6 +3,7 @@ package profile
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"keyfold/engine"
 
@@ -48,6 +49,12 @@ type Profile struct {
 
 // Erased reports whether the document is a tombstone.
 func (p *Profile) Erased() bool { return p != nil && p.ErasedAt != 0 }
+
+// Has reports whether the profile keeps the id of an event: it was folded. Ids that were
+// dropped are not known.
+func (p *Profile) Has(event Digest) bool {
+	return p != nil && slices.Contains(p.Applied.IDs, event.ID())
+}
 
 // State returns what a fold starts from.
 func (p *Profile) State() State {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -19,7 +20,8 @@ const retryAfter = 2 * time.Second
 type Answer struct {
 	Status int
 	Body   any         // sent as JSON
-	Page   []byte      // sent as HTML in place of Body; nil: none
+	Page   []byte      // sent in place of Body; nil: none
+	Type   string      // of Page; "": HTML
 	Header http.Header // beside those of every answer; may be nil
 	Cause  error       // for the log, never sent
 	// Beside says that the answer did not need what makes the application ready: an
@@ -81,7 +83,7 @@ func later(status int, wait time.Duration, reason, text string) *Answer {
 func (a *Answer) write(w http.ResponseWriter) {
 	maps.Copy(w.Header(), a.Header)
 	if a.Page != nil {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Type", cmp.Or(a.Type, "text/html; charset=utf-8"))
 		w.WriteHeader(a.Status)
 		_, _ = w.Write(a.Page)
 		return

@@ -32,8 +32,11 @@ type About struct {
 
 	Open []string // paths that need no bearer token: what a request itself holds authorizes it there
 
-	// InWords makes of a refusal at an open path what people read; nil: they get what programs do.
-	InWords func(*Answer) *Answer
+	// InWords gives a refusal, of this package's own too, the form that the application
+	// answers with; nil: it stays as it is.
+	InWords func(*http.Request, *Answer) *Answer
+
+	Under string // what the application's paths begin with, where it is joined to others: "/ui"; "": nothing
 
 	Missing string // is answered for a path that there is not; "": that there is no such path
 

@@ -18,6 +18,13 @@ type Config struct {
 	// port may do all.
 	Tokens    []string
 	TokenFile string
+	// Sessions let browsers in that have shown a token once; nil: each request shows one.
+	Sessions *Sessions
+	// Hosts are the names under which a server may be asked, beside the loopback's own on
+	// a loopback address; nil: with tokens any, and without them on loopback no other.
+	Hosts []string
+	// BehindProxy says that a proxy with TLS is in front.
+	BehindProxy bool
 	// Insecure allows an address beyond loopback without tokens.
 	Insecure bool
 	// TLSCert and TLSKey are PEM files; both or none.

@@ -16,17 +16,23 @@ import (
 // guard admits a request or refuses it before its body is read.
 type guard struct {
 	tokens    *reloader[tokens] // nil: no token is needed
-	localOnly bool              // names that are not the loopback's are refused
-	total     *rate.Limiter     // nil: no bound
+	localOnly bool              // names that are neither the loopback's nor in hosts are refused
+	hosts     []string          // other names that are let in; nil: see localOnly
+	loopback  bool
+	sessions  *Sessions     // nil: there are none
+	total     *rate.Limiter // nil: no bound
 	senders   *rateLimits
 	open      []string      // paths that need no token
 	public    *rate.Limiter // of the open paths, which thus do not use up the total rate
 }
 
 func newGuard(c Config, open []string, log *slog.Logger) (*guard, error) {
-	g := &guard{total: c.Total.limiter(), senders: newRateLimits(c.Sender), open: open, public: c.Total.limiter()}
+	g := &guard{
+		total: c.Total.limiter(), senders: newRateLimits(c.Sender), open: open, public: c.Total.limiter(),
+		hosts: c.Hosts, loopback: OnLoopback(c.Addr), sessions: c.Sessions,
+	}
 	if !c.authenticates() {
-		g.localOnly = OnLoopback(c.Addr)
+		g.localOnly = g.loopback
 		return g, nil
 	}
 	g.tokens = &reloader[tokens]{
@@ -40,18 +46,33 @@ func newGuard(c Config, open []string, log *slog.Logger) (*guard, error) {
 	if err := g.tokens.start(); err != nil {
 		return nil, fmt.Errorf("%s: %w", tokenFileSetting, err)
 	}
+	if g.sessions != nil {
+		g.sessions.tokens = g.tokens
+	}
 	return g, nil
+}
+
+// foreign reports whether a request was made under a name that is not let in. Paths that need
+// no token are refused for it only where names were given.
+func (g *guard) foreign(host string, open bool) bool {
+	switch {
+	case g.hosts == nil && (open || !g.localOnly):
+		return false
+	case g.loopback && LocalHost(host):
+		return false
+	}
+	return !slices.ContainsFunc(g.hosts, func(name string) bool { return strings.EqualFold(name, hostname(host)) })
 }
 
 // enter is an [admission]. Probes and the API description need no token and are
 // not rate limited.
 func (g *guard) enter(r *http.Request) (sender visitor, refused *Answer) {
-	if slices.Contains(g.open, r.URL.Path) {
-		return g.admit(r)
+	open := slices.Contains(g.open, r.URL.Path)
+	if g.foreign(r.Host, open) {
+		return visitor{}, refuse(http.StatusForbidden, "foreign_host", fmt.Sprintf("the host %s is not %s", short(r.Host), g.ownNames()))
 	}
-	if g.localOnly && !LocalHost(r.Host) {
-		return visitor{}, refuse(http.StatusForbidden, "foreign_host",
-			fmt.Sprintf("the host %s is not this machine's loopback: use localhost or 127.0.0.1", short(r.Host)))
+	if open {
+		return g.admit(r)
 	}
 	switch r.URL.Path {
 	case livePath, readyPath, openAPIPath:
@@ -66,6 +87,18 @@ func (g *guard) enter(r *http.Request) (sender visitor, refused *Answer) {
 		return visitor{}, tooMany(wait)
 	}
 	return sender, nil
+}
+
+// ownNames says which names are let in.
+func (g *guard) ownNames() string {
+	const loopback = "this machine's loopback: use localhost or 127.0.0.1"
+	switch {
+	case len(g.hosts) == 0:
+		return loopback
+	case g.loopback:
+		return loopback + ", or " + strings.Join(g.hosts, ", ")
+	}
+	return "one of " + strings.Join(g.hosts, ", ")
 }
 
 // admit lets a request to an open path in, under any name of the host and without a scope.
@@ -87,6 +120,9 @@ func (g *guard) identify(r *http.Request, now time.Time) (sender visitor, refuse
 	}
 	shown, all := bearer(r), g.tokens.get()
 	digest, may := all.find(shown)
+	if shown == "" && g.sessions != nil {
+		digest, may = g.sessions.find(r, all, now)
+	}
 	if may.scopes != 0 {
 		return visitor{string(digest[:]), may}, nil
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -94,13 +93,13 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, enter admission
 
 	sender, a := enter(r)
 	admitted := a == nil
-	if !admitted {
-		a = h.inWords(r, a)
-	}
 	if admitted {
 		a = h.route(w, r, sender)
 	} else {
 		h.logRefusal(r, a)
+	}
+	if _, refused := a.Body.(Refusal); refused && h.about.InWords != nil {
+		a = h.about.InWords(r, a)
 	}
 	a.write(w)
 
@@ -114,14 +113,6 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, enter admission
 		h.stats.statuses[a.Status].Add(1)
 	}
 	h.report(r, a, id, took, admitted)
-}
-
-// inWords makes of a refusal at an open path what people read.
-func (h *Handler) inWords(r *http.Request, refused *Answer) *Answer {
-	if h.about.InWords == nil || !slices.Contains(h.about.Open, r.URL.Path) {
-		return refused
-	}
-	return h.about.InWords(refused)
 }
 
 // setHeaders sets the headers of every answer. They tell browsers that it is data
@@ -185,7 +176,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, sender visitor) 
 	defer request.leave()
 	// One with a body enters only once the body is read.
 	if reads(r) && !request.enter() {
-		return h.inWords(r, busy())
+		return busy()
 	}
 	a := h.app.Serve(request)
 	switch {

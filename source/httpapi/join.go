@@ -6,18 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"strings"
 )
 
 // Join returns one application of several: each request is the first one's that knows its
 // path, and the whole is ready where all are. The texts are the first one's.
 // Descriptions are joined: of components with one name the first one's stands. It panics
-// where one is no JSON.
+// where one is no JSON. A refusal has the form of the application whose paths begin so.
 func Join(first Application, others ...Application) Application {
 	all := append([]Application{first}, others...)
 	about := first.About()
 	joined, titles := map[string]any{}, []string(nil)
 	for _, app := range all {
+		if app.About().OpenAPI == nil {
+			continue
+		}
 		var description map[string]any
 		if err := json.Unmarshal(app.About().OpenAPI, &description); err != nil {
 			panic(fmt.Errorf("httpapi: an application's description: %w", err))
@@ -31,7 +35,23 @@ func Join(first Application, others ...Application) Application {
 		info["title"] = strings.Join(titles, " and ")
 	}
 	about.OpenAPI, _ = json.Marshal(joined)
+	about.InWords = inWords(all, about.InWords)
 	return &join{all, about}
+}
+
+// inWords gives a refusal the form of the application that has the path, else the first one's.
+func inWords(all []Application, first func(*http.Request, *Answer) *Answer) func(*http.Request, *Answer) *Answer {
+	return func(r *http.Request, a *Answer) *Answer {
+		for _, app := range all {
+			if about := app.About(); about.Under != "" && about.InWords != nil && strings.HasPrefix(r.URL.Path, about.Under+"/") {
+				return about.InWords(r, a)
+			}
+		}
+		if first == nil {
+			return a
+		}
+		return first(r, a)
+	}
 }
 
 type join struct {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -36,5 +39,28 @@ func TestJoin(t *testing.T) {
 	}
 	if err := joined.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "two is away") {
 		t.Errorf("it is ready: %v", err)
+	}
+}
+
+// pagesPart is an application whose refusals are pages.
+type pagesPart struct{ part }
+
+func (pagesPart) About() About {
+	return About{Under: "/ui", InWords: func(_ *http.Request, a *Answer) *Answer { return &Answer{Status: a.Status, Page: []byte("in words")} }}
+}
+
+// A refusal has the form of the application that its path is of; one without a description adds none.
+func TestJoinKeepsTheFormsOfRefusals(t *testing.T) {
+	joined := Join(part{`{"info": {"title": "one"}}`, nil}, pagesPart{})
+	if d := string(joined.About().OpenAPI); d != `{"info":{"title":"one"}}` {
+		t.Errorf("described as %s", d)
+	}
+	h := NewHandler(joined, slog.New(slog.DiscardHandler))
+	for path, want := range map[string]string{"/ui/x": "in words", "/ui/": "in words", "/uix": "not_found", "/v1/x": "not_found"} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
 	}
 }

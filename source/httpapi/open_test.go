@@ -13,7 +13,7 @@ import (
 type door struct{}
 
 func (door) About() About {
-	return About{Open: []string{"/open"}, InWords: func(refused *Answer) *Answer {
+	return About{Open: []string{"/open"}, InWords: func(_ *http.Request, refused *Answer) *Answer {
 		return &Answer{Status: refused.Status, Page: []byte("<p>later</p>"), Header: refused.Header}
 	}}
 }

@@ -105,7 +105,7 @@ func (s *Server) warn(c Config) {
 	if !c.authenticates() {
 		s.handler.log.Warn("requests need no token: each sender that reaches the address can write any user's profile",
 			slog.String("addr", c.Addr), slog.String("hint", "name tokens with "+tokenFileSetting.String()))
-	} else if !s.encrypted {
+	} else if !s.encrypted && !c.BehindProxy {
 		s.handler.log.Warn("tokens travel unencrypted", slog.String("addr", c.Addr),
 			slog.String("hint", fmt.Sprintf("set %s and %s, or put a proxy with TLS in front", certSetting, keySetting)))
 	}

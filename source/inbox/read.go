@@ -59,6 +59,31 @@ func Last(ctx context.Context, r Reader, user int32, n int) (events []StoredEven
 	return events, nil
 }
 
+// Arrived is a user with the time when the user's newest event arrived.
+type Arrived struct {
+	UserID     int32
+	ReceivedAt engine.Millis
+}
+
+// recentEvents is how many of the newest events [Recent] looks at.
+const recentEvents = 1000
+
+// Recent returns up to n users, the one whose event arrived last first, of the newest events.
+func Recent(ctx context.Context, r Reader, n int) (all []Arrived, err error) {
+	err = each(reading(ctx, r), func(rows *sql.Rows) error {
+		var a Arrived
+		var newest int64
+		err := rows.Scan(&a.UserID, &a.ReceivedAt, &newest)
+		all = append(all, a)
+		return err
+	}, `SELECT user_id, max(received_at), max(seq) AS newest FROM (SELECT user_id, received_at, seq FROM inbox WHERE state <> ? ORDER BY seq DESC LIMIT ?)
+		GROUP BY user_id ORDER BY newest DESC LIMIT ?`, int64(StateUserErased), recentEvents, n)
+	if err != nil {
+		return nil, fmt.Errorf("inbox: users of the newest events: %w", err)
+	}
+	return all, nil
+}
+
 // Pending returns how many stored events have no final verdict.
 func (in *Inbox) Pending(ctx context.Context) (n int, err error) {
 	if err := queryRow(reading(ctx, in.ports.Reader), []any{&n}, `SELECT count(*) FROM inbox WHERE state = 0`); err != nil {

@@ -32,3 +32,26 @@ func TestProductsOf(t *testing.T) {
 		}
 	}
 }
+
+// The users of the newest events come in the order in which these arrived, each once, whenever the
+// events occurred.
+func TestRecent(t *testing.T) {
+	b := newBench(t)
+	b.add(t, event(1, 500))
+	b.add(t, event(2, 100))
+	b.add(t, event(3, 900))
+	b.add(t, event(1, 50))
+	for n, want := range map[int][]int32{5: {1, 3, 2}, 2: {1, 3}} {
+		all, err := Recent(t.Context(), b.read, n)
+		var got []int32
+		for _, a := range all {
+			got = append(got, a.UserID)
+			if a.ReceivedAt == 0 {
+				t.Errorf("user %d arrived at no time", a.UserID)
+			}
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("of %d: %v, %v, want %v", n, got, err, want)
+		}
+	}
+}

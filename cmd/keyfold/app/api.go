@@ -13,18 +13,34 @@ import (
 
 // APIFlags say where the API listens and whom it lets in.
 type APIFlags struct {
-	Addr       string                 `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of the HTTP API."`
-	Tokens     []string               `name:"http-tokens" env:"HTTP_TOKENS" secret:"" help:"Bearer tokens, comma-separated; better in the environment or a file."`
-	TokenFile  string                 `name:"http-token-file" env:"HTTP_TOKEN_FILE" placeholder:"FILE" help:"File of bearer tokens, one per line; read again when it changes."`
+	Addr       string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of the HTTP API."`
+	Access     `embed:""`
 	Insecure   settings.Switch        `name:"insecure" env:"HTTP_INSECURE" help:"Explicitly allow listening beyond loopback without tokens."`
-	TLSCert    string                 `name:"http-tls-cert" env:"HTTP_TLS_CERT" placeholder:"FILE" help:"PEM certificate; read again when it changes."`
-	TLSKey     string                 `name:"http-tls-key" env:"HTTP_TLS_KEY" placeholder:"FILE" help:"PEM key."`
 	Rate       settings.Value[bucket] `name:"http-rate" env:"HTTP_RATE" help:"Requests a second at most, all senders together."`
 	SenderRate settings.Value[bucket] `name:"http-sender-rate" env:"HTTP_SENDER_RATE" help:"Requests a second at most of one token or address."`
 	Concurrent settings.Value[int]    `name:"http-max-concurrent" env:"HTTP_MAX_CONCURRENT" help:"Requests at once, at most a half of them from one sender."`
 
 	api httpapi.Config // what [settings.Read] sets
 }
+
+// Access says which tokens an API knows, and with what it encrypts.
+type Access struct {
+	Tokens    []string `name:"http-tokens" env:"HTTP_TOKENS" secret:"" help:"Bearer tokens, comma-separated; better in the environment or a file."`
+	TokenFile string   `name:"http-token-file" env:"HTTP_TOKEN_FILE" placeholder:"FILE" help:"File of bearer tokens, one per line; read again when it changes."`
+	TLSCert   string   `name:"http-tls-cert" env:"HTTP_TLS_CERT" placeholder:"FILE" help:"PEM certificate; read again when it changes."`
+	TLSKey    string   `name:"http-tls-key" env:"HTTP_TLS_KEY" placeholder:"FILE" help:"PEM key."`
+}
+
+// Guard sets what is the same for each server.
+func (f Access) Guard(c *httpapi.Config) {
+	c.Tokens, c.TokenFile, c.TLSCert, c.TLSKey = f.Tokens, f.TokenFile, f.TLSCert, f.TLSKey
+}
+
+// Guarded reports whether a token is needed.
+func (f Access) Guarded() bool { return len(f.Tokens) > 0 || f.TokenFile != "" }
+
+// Encrypted reports whether TLS is used.
+func (f Access) Encrypted() bool { return f.TLSCert != "" && f.TLSKey != "" }
 
 // Bind binds each setting to its place in a default configuration.
 func (f *APIFlags) Bind() {
@@ -43,8 +59,8 @@ func (f APIFlags) Config() (httpapi.Config, error) {
 	fault := settings.Read(&f)
 	c := f.api
 	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, httpapi.DefaultConfig().MaxConcurrent)
-	c.Addr, c.Tokens, c.TokenFile = f.Addr, f.Tokens, f.TokenFile
-	c.TLSCert, c.TLSKey = f.TLSCert, f.TLSKey
+	c.Addr = f.Addr
+	f.Guard(&c)
 	return c, errors.Join(fault, CheckPort("HTTP_ADDR", c.Addr), c.Validate())
 }
 

@@ -21,12 +21,15 @@ import (
 
 // WithStore connects to MongoDB, once.
 func (a *App) WithStore(do func(*mongodb.Store) error) error {
-	store, err := a.openStore(false)
+	store, err := a.OpenStore()
 	if err != nil {
 		return err
 	}
 	return errors.Join(do(store), store.Close())
 }
+
+// OpenStore connects to MongoDB, once.
+func (a *App) OpenStore() (*mongodb.Store, error) { return a.openStore(false) }
 
 // WithServiceStore opens the store for a service that reads, from secondaries too where it says
 // so, and may start while MongoDB is away: it waits for it. What no time cures ends the start.

@@ -23,10 +23,11 @@ type Cmd struct {
 
 // checkCmd checks.
 type checkCmd struct {
-	API       app.APIFlags      `embed:""`
-	Status    reach.StatusFlags `embed:""`
-	Recommend app.Recommend     `embed:""`
-	Connect   bool              `help:"Connect to each server, and fail if one cannot be used."`
+	API       app.APIFlags          `embed:""`
+	Status    reach.StatusFlags     `embed:""`
+	Dashboard status.DashboardFlags `embed:""`
+	Recommend app.Recommend         `embed:""`
+	Connect   bool                  `help:"Connect to each server, and fail if one cannot be used."`
 }
 
 // Help is the long text.
@@ -38,7 +39,7 @@ NOTIFY_DATABASE_URL may be left out.`
 
 // Check judges all settings.
 func (c *checkCmd) Check(a *app.App) error {
-	faults := []error{a.CheckBroker(), a.CheckStore(), a.Vectors.Usable(), c.API.Check(), c.Status.Check(), c.Recommend.Check(), a.CheckRules(), a.CheckTaste(), a.CheckRepeats(), a.Notify.Links.Check(), a.CheckRetention()}
+	faults := []error{a.CheckBroker(), a.CheckStore(), a.Vectors.Usable(), c.API.Check(), c.Status.Check(), c.Dashboard.Check(c.API.Access), c.Recommend.Check(), a.CheckRules(), a.CheckTaste(), a.CheckRepeats(), a.Notify.Links.Check(), a.CheckRetention()}
 	if a.Notify.Ledger != "" {
 		faults = append(faults, a.CheckLedger())
 	}

@@ -3,7 +3,6 @@ package profiles
 
 import (
 	"errors"
-	"fmt"
 
 	"keyfold/cmd/keyfold/app"
 	"keyfold/internal/cli"
@@ -41,8 +40,7 @@ func (c *showCmd) Run(a *app.App) error {
 			return err
 		}
 		if p.Profile == nil {
-			return fmt.Errorf("user %d has no profile in the database %s: events of the last seconds may still wait in a queue or "+
-				"for their window; `keyfold failed list --user %d` shows those that were given up", c.ID, a.Servers.Database, c.ID)
+			return a.NoProfile(int32(c.ID))
 		}
 		return a.Emit(p.JSON(), p.Print)
 	})

@@ -14,6 +14,7 @@ import (
 	"keyfold/internal/cli"
 	"keyfold/internal/settings"
 	"keyfold/service/profile/embedding"
+	"keyfold/service/status"
 	"keyfold/sink/ledger/postgres"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
@@ -26,67 +27,42 @@ import (
 // the error says why there was none.
 const Patience = 6 * time.Second
 
-// Answer is what became of asking a server.
-type Answer struct {
-	Server  string `json:"server"`
-	Address string `json:"address"` // "" where none is set; without secrets
-	Used    bool   `json:"used"`
-	Error   string `json:"error,omitempty"`
-	note    string
-}
-
-// Print writes a line.
-func (s *Answer) Print(w *cli.Text) {
-	switch {
-	case !s.Used:
-		w.Line("- %-13s  %s", s.Server, s.note)
-	case s.Error != "":
-		w.Line("✗ %-13s  %s: %s", s.Server, s.Address, cli.Printable(s.Error))
-	default:
-		w.Line("✓ %-13s  %s%s", s.Server, s.Address, s.note)
-	}
-}
-
-// Names of servers in answers.
+// Names of servers that only this package asks.
 const (
-	RabbitMQ = "RabbitMQ"
-	MongoDB  = "MongoDB"
-	Ledger   = "PostgreSQL"
-	SQL      = "SQL"
-	Streams  = "streams"
-	api      = "embedding API"
+	streams = "streams"
+	api     = "embedding API"
 )
 
 // AskAll asks all servers at once, also the embedding API, for the vector of one word.
-func AskAll(a *app.App) []Answer { return ask(a, !a.Vectors.Offline) }
+func AskAll(a *app.App) []status.Server { return ask(a, !a.Vectors.Offline) }
 
 // AskOwn asks all servers at once but the embedding API, which charges for it.
-func AskOwn(a *app.App) []Answer {
+func AskOwn(a *app.App) []status.Server {
 	answers := ask(a, false)
-	return slices.DeleteFunc(answers, func(s Answer) bool { return s.Server == api })
+	return slices.DeleteFunc(answers, func(s status.Server) bool { return s.Server == api })
 }
 
-func ask(a *app.App, withAPI bool) []Answer {
-	answers := []Answer{
-		{Server: RabbitMQ, Address: a.Servers.RabbitMQ, Used: true},
-		{Server: MongoDB, Address: a.Servers.MongoDB, Used: true},
-		{Server: SQL, Address: a.Servers.SQL, Used: a.Servers.SQL != "", note: "none: DATABASE_URL is not set; ingest and relay need one"},
-		{Server: "Redis", Used: a.Vectors.Redis != nil && !a.Vectors.Offline, note: "none: REDIS_URL is not set, or EMBEDDER is hash"},
-		{Server: api, Address: a.Vectors.API.BaseURL, Used: withAPI, note: "none: EMBEDDER is hash"},
+func ask(a *app.App, withAPI bool) []status.Server {
+	answers := []status.Server{
+		{Server: status.RabbitMQ, Address: a.Servers.RabbitMQ, Used: true},
+		{Server: status.MongoDB, Address: a.Servers.MongoDB, Used: true},
+		{Server: status.SQL, Address: a.Servers.SQL, Used: a.Servers.SQL != "", Note: "none: DATABASE_URL is not set; ingest and relay need one"},
+		{Server: "Redis", Used: a.Vectors.Redis != nil && !a.Vectors.Offline, Note: "none: REDIS_URL is not set, or EMBEDDER is hash"},
+		{Server: api, Address: a.Vectors.API.BaseURL, Used: withAPI, Note: "none: EMBEDDER is hash"},
 	}
 	if a.Vectors.Redis != nil {
 		answers[3].Address = a.Vectors.Redis.URL
 	}
 	asks := []func(*app.App) error{askBroker, func(a *app.App) (err error) {
-		answers[1].note, err = askStore(a)
+		answers[1].Note, err = askStore(a)
 		return err
 	}, askDatabase, askRedis, askAPI}
 	if a.Queues.Streams > 0 {
-		answers = append(answers, Answer{Server: Streams, Address: a.StreamsURI(), Used: true})
+		answers = append(answers, status.Server{Server: streams, Address: a.StreamsURI(), Used: true})
 		asks = append(asks, askStreams)
 	}
 	if a.Notify.Ledger != "" { // notifications are in use
-		answers = append(answers, Answer{Server: Ledger, Address: a.Notify.Ledger, Used: true})
+		answers = append(answers, status.Server{Server: status.Ledger, Address: a.Notify.Ledger, Used: true})
 		asks = append(asks, askLedger)
 	}
 	var all sync.WaitGroup
@@ -96,7 +72,7 @@ func ask(a *app.App, withAPI bool) []Answer {
 			s.Address = ""
 			continue
 		}
-		s.Address, s.note = settings.Redact(s.Address), ""
+		s.Address, s.Note = settings.Redact(s.Address), ""
 		all.Go(func() {
 			bounded := *a
 			ctx, cancel := context.WithTimeout(a.Ctx, Patience)

@@ -12,6 +12,7 @@ import (
 
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/keyfold/reach"
+	"keyfold/service/status"
 	"keyfold/source/rabbit/topology"
 )
 
@@ -92,10 +93,10 @@ func dropped(q managedQueue, policy map[string]any) string {
 
 // judgePolicies adds the policies by which events or dead letters are lost. No delay's queue has a
 // consumer, so that one which expires goes with its events.
-func judgePolicies(queues []Queue, managed map[string]managedQueue, p policies) (problems []Problem) {
+func judgePolicies(queues []status.Queue, managed map[string]managedQueue, p policies) (problems []status.Problem) {
 	for _, q := range queues {
 		if keys := dropped(managed[q.Name], p.on(managed[q.Name])); keys != "" {
-			problems = append(problems, Problem{
+			problems = append(problems, status.Problem{
 				About: "policies", Text: fmt.Sprintf("a policy sets %s on queue %s: the broker drops messages in silence", keys, q.Name),
 				Cure: "take the policy off this queue (`rabbitmqctl list_policies`); for a queue of events `keyfold setup` names one that keeps them",
 			})
@@ -105,7 +106,7 @@ func judgePolicies(queues []Queue, managed map[string]managedQueue, p policies) 
 }
 
 // lookAtPolicies adds the policies by which messages are lost.
-func (r *Report) lookAtPolicies(ctx context.Context, m *management, queues []Queue, managed map[string]managedQueue) {
+func lookAtPolicies(ctx context.Context, r *status.Report, m *management, queues []status.Queue, managed map[string]managedQueue) {
 	p, err := m.policies(ctx)
 	if err != nil {
 		r.Notes = append(r.Notes, "policies were not looked at: "+err.Error())
@@ -116,7 +117,7 @@ func (r *Report) lookAtPolicies(ctx context.Context, m *management, queues []Que
 
 // LossyPolicies returns the policies by which the broker drops messages, where
 // RABBITMQ_MANAGEMENT_URL is set.
-func LossyPolicies(a *app.App, flags *reach.StatusFlags) ([]Problem, error) {
+func LossyPolicies(a *app.App, flags *reach.StatusFlags) ([]status.Problem, error) {
 	base, err := flags.ManagementURL()
 	if err != nil || base == nil {
 		return nil, err

@@ -1,15 +1,13 @@
 package status
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"keyfold/cmd/keyfold/reach"
-	"keyfold/engine/causes"
 	"keyfold/internal/cli"
+	"keyfold/service/status"
 )
 
 // From these figures on a person is needed, as the alerts of deploy/alerts.yml have them.
@@ -21,93 +19,61 @@ const (
 )
 
 // judge adds what needs a person to the problems that the look itself has met.
-func (r *Report) judge() {
+func judge(r *status.Report) {
 	for _, s := range r.Servers {
 		if s.Error != "" {
-			r.add(s.Server, s.Error, "outage-of-a-server")
+			r.Add(s.Server, s.Error, "outage-of-a-server")
 		}
 	}
-	r.judgeQueues()
-	r.judgeStreams()
-	r.judgeOutbox()
+	judgeQueues(r)
+	judgeStreams(r)
+	judgeOutbox(r)
 	for i := range r.Processes {
-		r.judgeProcess(&r.Processes[i])
+		judgeProcess(r, &r.Processes[i])
 	}
-	if lives := r.shortHalfLives(); len(lives) > 1 {
-		r.Problems = append(r.Problems, Problem{
+	if lives := r.ShortHalfLives(); len(lives) > 1 {
+		r.Problems = append(r.Problems, status.Problem{
 			About: "workers", Text: "they have different half-lives of the profiles' second vector (" + strings.Join(lives, ", ") + "): each refuses what the others wrote",
 			Cure: "give all of them one EMBEDDING_SHORT_HALF_LIFE",
 		})
 	}
 }
 
-// shortHalfLives lists the half-lives of the second vector that workers have, each once.
-func (r *Report) shortHalfLives() (all []string) {
-	for _, p := range r.Processes {
-		if p.ShortHalfLife == nil {
-			continue
-		}
-		life := "none"
-		if *p.ShortHalfLife > 0 {
-			life = time.Duration(*p.ShortHalfLife * float64(time.Second)).String()
-		}
-		all = append(all, life)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// add adds a problem with the page that its text names, else with this one.
-func (r *Report) add(about, text, runbook string) {
-	text, section := causes.Cut(text)
-	r.Problems = append(r.Problems, Problem{About: about, Text: text, Runbook: cmp.Or(section, runbook)})
-}
-
-// away reports whether a server cannot be used: what follows from that need not be told.
-func (r *Report) away(server string) bool {
-	for _, s := range r.Servers {
-		if s.Server == server {
-			return s.Error != ""
-		}
-	}
-	return false
-}
-
-func (r *Report) judgeQueues() {
+func judgeQueues(r *status.Report) {
 	ready, letters := map[string]int{}, map[string]int{}
-	var missing []Queue
-	unread := map[string][]Queue{}
+	var missing []status.Queue
+	unread := map[string][]status.Queue{}
 	for _, q := range r.Queues {
 		switch {
 		case q.Missing:
 			missing = append(missing, q)
-		case q.Holds == events:
+		case q.Holds == status.Events:
 			ready[q.Of] += q.Ready
 			if q.Consumers == 0 {
 				unread[q.Of] = append(unread[q.Of], q)
 			}
-		case q.Holds == deadLetters:
+		case q.Holds == status.DeadLetters:
 			letters[q.Of] += q.Ready
 		}
 	}
-	if len(missing) > 0 && !r.away(reach.RabbitMQ) {
-		r.Problems = append(r.Problems, Problem{About: "queues", Text: namesOf(missing) + " not there", Cure: "run `" + missing[0].setup + "`"})
+	if len(missing) > 0 && !r.Away(status.RabbitMQ) {
+		r.Problems = append(r.Problems, status.Problem{About: "queues", Text: namesOf(missing) + " not there", Cure: "run `" + missing[0].Setup + "`"})
 	}
-	r.judgeUnread(unread[ofProfiles], reach.MongoDB, "store", "keyfoldstoredown")
-	r.judgeUnread(unread[ofNotifications], reach.Ledger, "ledger", "keyfoldnotifyledgerdown")
-	for _, of := range []string{ofProfiles, ofNotifications} {
+	judgeUnread(r, unread[status.OfProfiles], status.MongoDB, "store", "keyfoldstoredown")
+	judgeUnread(r, unread[status.OfNotifications], status.Ledger, "ledger", "keyfoldnotifyledgerdown")
+	for _, of := range []string{status.OfProfiles, status.OfNotifications} {
 		command, long := "keyfold failed", "keyfoldqueuelong"
-		if of == ofNotifications {
+		if of == status.OfNotifications {
 			command, long = "keyfold notify failed", "keyfoldnotifyqueuelong"
 		}
 		if n := ready[of]; n > maxReady {
-			r.Problems = append(r.Problems, Problem{
+			r.Problems = append(r.Problems, status.Problem{
 				About: "queues", Text: fmt.Sprintf("%s of %s are ready: more than workers take", cli.Count(int64(n), "message"), of),
 				Cure: "start more workers, or see why those that run are slow", Runbook: long,
 			})
 		}
 		if n := letters[of]; n > maxDeadLetters {
-			r.Problems = append(r.Problems, Problem{
+			r.Problems = append(r.Problems, status.Problem{
 				About: "dead letters", Text: fmt.Sprintf("%s of %s", cli.Count(int64(n), "dead letter"), of),
 				Cure: fmt.Sprintf("`%[1]s stats` says why; cure it, then `%[1]s retry`", command), Runbook: "keyfolddeadletterswaiting",
 			})
@@ -117,73 +83,73 @@ func (r *Report) judgeQueues() {
 
 // judgeUnread tells of queues that no process consumes. Workers do not consume while the
 // server that they write to is away: then there need be no more of them.
-func (r *Report) judgeUnread(unread []Queue, server, dependency, runbook string) {
+func judgeUnread(r *status.Report, unread []status.Queue, server, dependency, runbook string) {
 	if len(unread) == 0 {
 		return
 	}
-	p := Problem{
+	p := status.Problem{
 		About: "workers", Text: fmt.Sprintf("no process consumes from %s, where %s ready", namesOnly(unread), messages(unread)),
 		Cure:    "start workers; those that run and do not consume are not ready, and say why",
 		Runbook: "keyfoldnoconsumers",
 	}
-	waits := func(w Process) bool { return slices.Contains(w.Open, dependency) }
-	if r.away(server) || slices.ContainsFunc(r.Processes, waits) {
+	waits := func(w status.Process) bool { return slices.Contains(w.Open, dependency) }
+	if r.Away(server) || slices.ContainsFunc(r.Processes, waits) {
 		p.Text += fmt.Sprintf(": workers wait for %s", server)
 		p.Cure, p.Runbook = fmt.Sprintf("check that %s answers; workers that run go on by themselves, and no event is lost", server), runbook
 	}
 	r.Problems = append(r.Problems, p)
 }
 
-func (r *Report) judgeStreams() {
+func judgeStreams(r *status.Report) {
 	behind := 0.0
 	for _, s := range r.Streams {
 		if s.Fault != "" {
-			r.Problems = append(r.Problems, Problem{About: s.Stream, Text: s.Fault, Runbook: "keyfoldstreamunread"})
+			r.Problems = append(r.Problems, status.Problem{About: s.Stream, Text: s.Fault, Runbook: "keyfoldstreamunread"})
 		}
 		behind = max(behind, s.Behind)
 	}
 	if behind > maxStreamSecond {
-		r.Problems = append(r.Problems, Problem{
+		r.Problems = append(r.Problems, status.Problem{
 			About: "streams", Text: "the oldest event that is in no profile came " + cli.Age(seconds(behind)) + " ago",
 			Cure: "check that workers run with RABBITMQ_STREAMS, and what their log says; more of them, up to the number of streams", Runbook: "keyfoldstreamlate",
 		})
 	}
 }
 
-func (r *Report) judgeOutbox() {
+func judgeOutbox(r *status.Report) {
 	o := r.Outbox
 	if o == nil {
 		return
 	}
 	if o.OldestSeconds > maxOutboxSecond {
-		r.Problems = append(r.Problems, Problem{
+		r.Problems = append(r.Problems, status.Problem{
 			About: "outbox", Text: fmt.Sprintf("%s not published, the oldest after %s", isOrAre(o.Unsent, "event"), cli.Age(seconds(o.OldestSeconds))),
 			Cure: "check that `keyfold relay` runs, and what its log says", Runbook: "keyfoldoutboxnotpublished",
 		})
 	}
 	if o.SetAside > 0 {
-		r.Problems = append(r.Problems, Problem{
+		r.Problems = append(r.Problems, status.Problem{
 			About: "outbox", Text: isOrAre(o.SetAside, "row") + " set aside: the broker refuses what they hold",
 			Cure: "`keyfold failed list --in sql` says why; cure it, then `keyfold failed retry`", Runbook: "keyfoldoutboxrowssetaside",
 		})
 	}
 }
 
-func (r *Report) judgeProcess(p *Process) {
+func judgeProcess(r *status.Report, p *status.Process) {
 	about := strings.TrimSpace(strings.Join(p.Roles, ", ") + " " + p.Address)
 	switch {
 	case p.Slow:
-		r.Problems = append(r.Problems, Problem{
+		r.Problems = append(r.Problems, status.Problem{
 			About: about, Text: fmt.Sprintf("the process listens, and has not answered within %v: it is slow or stands still, and not gone", patience),
 			Cure: "look again; where it stays so, see the CPU of its machine, and whether the process was stopped", Runbook: "keyfolddown",
 		})
 	case p.Error != "":
-		r.Problems = append(r.Problems, Problem{
+		r.Problems = append(r.Problems, status.Problem{
 			About: about, Text: "the process does not answer: " + p.Error,
 			Cure: "check that it runs, and that STATUS_PROCESSES names its ADMIN_ADDR", Runbook: "keyfolddown",
 		})
 	case !p.Ready:
-		r.add(about, "not ready: "+p.Reason, "keyfoldnotready")
+		r.Add(about, "not ready: "+p.Reason, "keyfoldnotready")
 	}
 	for _, remark := range p.Remarks {
 		if !strings.HasPrefix(remark, "partitions:") { // it stands by, as a spare one does
@@ -191,12 +157,10 @@ func (r *Report) judgeProcess(p *Process) {
 			if strings.HasPrefix(remark, "products:") {
 				runbook = "keyfoldproductsmissing"
 			}
-			r.add(about, remark, runbook)
+			r.Add(about, remark, runbook)
 		}
 	}
 }
-
-func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
 // isOrAre writes "1 row is", "3 rows are".
 func isOrAre(n int64, noun string) string {
@@ -206,7 +170,7 @@ func isOrAre(n int64, noun string) string {
 	return cli.Count(n, noun) + " are"
 }
 
-func messages(queues []Queue) string {
+func messages(queues []status.Queue) string {
 	n := 0
 	for _, q := range queues {
 		n += q.Ready
@@ -215,7 +179,7 @@ func messages(queues []Queue) string {
 }
 
 // namesOnly writes the names of up to three queues, and how many more there are.
-func namesOnly(queues []Queue) string {
+func namesOnly(queues []status.Queue) string {
 	const most = 3
 	var names []string
 	for _, q := range queues[:min(most, len(queues))] {
@@ -228,9 +192,11 @@ func namesOnly(queues []Queue) string {
 	return text
 }
 
-func namesOf(queues []Queue) string {
+func namesOf(queues []status.Queue) string {
 	if len(queues) == 1 {
 		return namesOnly(queues) + " is"
 	}
 	return namesOnly(queues) + " are"
 }
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

@@ -1,31 +1,29 @@
 package status
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	"keyfold/cmd/keyfold/reach"
 	"keyfold/engine/metric"
+	"keyfold/service/status"
 )
 
 // addresses replaces each name by all addresses it stands for: a service of Kubernetes
 // without an address of its own has one name for all its pods. That an address with the mark
 // [reach.MayBeMissing] stands for none is a note.
-func addresses(ctx context.Context, given []string) (all []string, problems []Problem, notes []string) {
+func addresses(ctx context.Context, given []string) (all []string, problems []status.Problem, notes []string) {
 	for _, address := range given {
 		address, mayBeMissing := strings.CutSuffix(address, reach.MayBeMissing)
 		host, port, err := net.SplitHostPort(address)
@@ -38,7 +36,7 @@ func addresses(ctx context.Context, given []string) (all []string, problems []Pr
 			continue
 		}
 		if err != nil {
-			problems = append(problems, Problem{
+			problems = append(problems, status.Problem{
 				About: address, Text: "the name stands for no process now: " + err.Error(),
 				Cure: "check that the process runs, and that STATUS_PROCESSES is right", Runbook: "keyfolddown",
 			})
@@ -72,8 +70,8 @@ func oneFamily(found []netip.Addr) (all []string) {
 
 // lookAtProcesses asks all processes at once. before are the figures of the look before, by
 // address.
-func lookAtProcesses(ctx context.Context, addresses []string, before map[string]map[string]float64) []Process {
-	processes := make([]Process, len(addresses))
+func lookAtProcesses(ctx context.Context, addresses []string, before map[string]map[string]float64) []status.Process {
+	processes := make([]status.Process, len(addresses))
 	var all sync.WaitGroup
 	for i, address := range addresses {
 		all.Go(func() { processes[i] = lookAt(ctx, address, before[address]) })
@@ -82,13 +80,13 @@ func lookAtProcesses(ctx context.Context, addresses []string, before map[string]
 	return processes
 }
 
-func lookAt(ctx context.Context, address string, before map[string]float64) Process {
-	p := Process{Address: address, Remarks: []string{}, Open: []string{}, Roles: []string{}}
+func lookAt(ctx context.Context, address string, before map[string]float64) status.Process {
+	p := status.Process{Address: address, Remarks: []string{}, Open: []string{}, Roles: []string{}}
 	code, ready, err := get(ctx, address, "/readyz")
 	if err == nil {
 		var page string
 		if _, page, err = get(ctx, address, "/metrics"); err == nil {
-			p.figures, err = metric.Parse(strings.NewReader(page))
+			p.Figures, err = metric.Parse(strings.NewReader(page))
 		}
 	}
 	if err != nil {
@@ -100,7 +98,7 @@ func lookAt(ctx context.Context, address string, before map[string]float64) Proc
 	} else if _, remarks, more := strings.Cut(strings.TrimSpace(ready), "\n"); more {
 		p.Remarks = strings.Split(remarks, "\n")
 	}
-	p.read(before)
+	read(&p, before)
 	return p
 }
 
@@ -126,13 +124,13 @@ var roles = map[string]string{
 	"keyfold_recommend_duration_seconds_count": "serve",
 }
 
-var label = regexp.MustCompile(`(dependency|version|le)="([^"]*)"`)
+var label = regexp.MustCompile(`(dependency|version)="([^"]*)"`)
 
 // read takes what the screen shows out of the figures.
-func (p *Process) read(before map[string]float64) {
-	for _, name := range slices.Sorted(maps.Keys(p.figures)) {
+func read(p *status.Process, before map[string]float64) {
+	for _, name := range slices.Sorted(maps.Keys(p.Figures)) {
 		family, _, _ := strings.Cut(name, "{")
-		value := p.figures[name]
+		value := p.Figures[name]
 		if role, known := roles[family]; known && !slices.Contains(p.Roles, role) {
 			p.Roles = append(p.Roles, role)
 		}
@@ -148,35 +146,7 @@ func (p *Process) read(before map[string]float64) {
 			p.Open = append(p.Open, found[2])
 		}
 	}
-	p.Lag99 = quantile(p.figures, before, "keyfold_event_to_profile_seconds", 0.99)
-}
-
-// quantile returns the bound of the bucket that a quantile of a histogram is in, of what was
-// observed since before; nil where nothing was. Above all bounds it is the highest one.
-func quantile(now, before map[string]float64, histogram string, q float64) *float64 {
-	type bucket struct{ end, total float64 }
-	var buckets []bucket
-	for name, total := range now {
-		if found := label.FindStringSubmatch(name); found != nil && strings.HasPrefix(name, histogram+"_bucket{") {
-			if end, err := strconv.ParseFloat(found[2], 64); err == nil {
-				buckets = append(buckets, bucket{end, total - before[name]})
-			}
-		}
-	}
-	slices.SortFunc(buckets, func(a, b bucket) int { return cmp.Compare(a.end, b.end) })
-	if len(buckets) == 0 || buckets[len(buckets)-1].total <= 0 {
-		return nil
-	}
-	highest, rank := 0.0, q*buckets[len(buckets)-1].total
-	for _, b := range buckets {
-		if !math.IsInf(b.end, 1) {
-			highest = b.end
-		}
-		if b.total >= rank {
-			break
-		}
-	}
-	return &highest
+	p.Lag99 = metric.Quantile(p.Figures, before, "keyfold_event_to_profile_seconds", 0.99)
 }
 
 var client = http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}

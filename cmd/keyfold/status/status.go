@@ -19,6 +19,7 @@ import (
 	"keyfold/cmd/keyfold/streams"
 	"keyfold/engine"
 	"keyfold/internal/cli"
+	"keyfold/service/status"
 	"keyfold/source/outbox"
 )
 
@@ -46,13 +47,7 @@ Examples:
 
 // Check judges the settings.
 func (c *Cmd) Check(a *app.App) error {
-	faults := []error{a.CheckBroker(), a.CheckStore(), c.StatusFlags.Check()}
-	if a.Servers.SQL != "" {
-		faults = append(faults, a.CheckDatabase())
-	}
-	if a.Notify.Ledger != "" {
-		faults = append(faults, a.CheckLedger())
-	}
+	faults := []error{CheckServers(a), c.StatusFlags.Check()}
 	if c.Every <= 0 {
 		faults = append(faults, errors.New("--every must be above 0s, such as 5s"))
 	}
@@ -62,9 +57,9 @@ func (c *Cmd) Check(a *app.App) error {
 // Run looks once, or until it is told to stop.
 func (c *Cmd) Run(a *app.App) error {
 	if !c.Watch {
-		r, err := c.look(a, nil)
+		r, err := Look(a, c.StatusFlags, nil)
 		if err == nil {
-			err = a.Emit(r, r.print)
+			err = a.Emit(r, r.Print)
 		}
 		if err == nil && len(r.Problems) > 0 {
 			err = errors.New(cli.Count(int64(len(r.Problems)), "problem") + " found")
@@ -74,7 +69,7 @@ func (c *Cmd) Run(a *app.App) error {
 	ticker := time.NewTicker(time.Duration(c.Every))
 	defer ticker.Stop()
 	for before := map[string]map[string]float64(nil); ; {
-		r, err := c.look(a, before)
+		r, err := Look(a, c.StatusFlags, before)
 		if err != nil || a.Ctx.Err() != nil {
 			return err
 		}
@@ -83,7 +78,7 @@ func (c *Cmd) Run(a *app.App) error {
 		}
 		before = map[string]map[string]float64{}
 		for _, p := range r.Processes {
-			before[p.Address] = p.figures
+			before[p.Address] = p.Figures
 		}
 		select {
 		case <-a.Ctx.Done():
@@ -93,14 +88,27 @@ func (c *Cmd) Run(a *app.App) error {
 	}
 }
 
-// look asks servers and processes, all at once.
-func (c *Cmd) look(a *app.App, before map[string]map[string]float64) (*Report, error) {
-	r := &Report{At: time.Now(), Queues: []Queue{}, Problems: []Problem{}, Notes: []string{}, Processes: []Process{}}
+// CheckServers judges the addresses of the servers that a look asks.
+func CheckServers(a *app.App) error {
+	faults := []error{a.CheckBroker(), a.CheckStore()}
+	if a.Servers.SQL != "" {
+		faults = append(faults, a.CheckDatabase())
+	}
+	if a.Notify.Ledger != "" {
+		faults = append(faults, a.CheckLedger())
+	}
+	return errors.Join(faults...)
+}
+
+// Look asks servers and processes, all at once. before has the figures of an earlier look by
+// the processes' addresses, for what came since then.
+func Look(a *app.App, flags reach.StatusFlags, before map[string]map[string]float64) (*status.Report, error) {
+	r := &status.Report{At: time.Now(), Queues: []status.Queue{}, Problems: []status.Problem{}, Notes: []string{}, Processes: []status.Process{}}
 	bounded := *a
 	ctx, cancel := context.WithTimeout(a.Ctx, reach.Patience)
 	defer cancel()
 	bounded.Ctx = ctx
-	base, err := c.ManagementURL()
+	base, err := flags.ManagementURL()
 	if err != nil {
 		return nil, err
 	}
@@ -111,34 +119,34 @@ func (c *Cmd) look(a *app.App, before map[string]map[string]float64) (*Report, e
 	var all sync.WaitGroup
 	var brokerErr, outboxErr, streamsErr error
 	all.Go(func() { r.Servers = reach.AskOwn(&bounded) })
-	all.Go(func() { brokerErr = r.lookAtBroker(&bounded, m) })
+	all.Go(func() { brokerErr = lookAtBroker(r, &bounded, m) })
 	all.Go(func() { r.Streams, streamsErr = lookAtStreams(&bounded) })
 	all.Go(func() { r.Outbox, outboxErr = lookAtOutbox(&bounded) })
-	asked, unnamed, missing := addresses(ctx, c.Processes)
+	asked, unnamed, missing := addresses(ctx, flags.Processes)
 	r.Processes = lookAtProcesses(ctx, asked, before)
 	all.Wait()
 	r.Problems, r.Notes = append(r.Problems, unnamed...), append(r.Notes, missing...)
-	if len(c.Processes) == 0 {
+	if len(flags.Processes) == 0 {
 		r.Notes = append(r.Notes, "STATUS_PROCESSES is not set: no process is asked")
 	}
-	r.failed(reach.RabbitMQ, brokerErr)
-	r.failed(reach.SQL, outboxErr)
-	if streamsErr != nil && !r.away(reach.RabbitMQ) && !r.away(reach.MongoDB) {
-		r.add("streams", streamsErr.Error(), "keyfoldstreamunread")
+	failed(r, status.RabbitMQ, brokerErr)
+	failed(r, status.SQL, outboxErr)
+	if streamsErr != nil && !r.Away(status.RabbitMQ) && !r.Away(status.MongoDB) {
+		r.Add("streams", streamsErr.Error(), "keyfoldstreamunread")
 	}
-	r.judge()
+	judge(r)
 	return r, nil
 }
 
 // failed notes that a server could be used, and could not be looked at.
-func (r *Report) failed(server string, err error) {
-	if err != nil && !r.away(server) {
-		r.add(server, err.Error(), "")
+func failed(r *status.Report, server string, err error) {
+	if err != nil && !r.Away(server) {
+		r.Add(server, err.Error(), "")
 	}
 }
 
 // lookAtOutbox counts what waits there; nil without DATABASE_URL.
-func lookAtOutbox(a *app.App) (o *Outbox, err error) {
+func lookAtOutbox(a *app.App) (o *status.Outbox, err error) {
 	if a.Servers.SQL == "" {
 		return nil, nil //nolint:nilnil // documented
 	}
@@ -146,7 +154,7 @@ func lookAtOutbox(a *app.App) (o *Outbox, err error) {
 	err = a.WithDatabase(func(db *outbox.Database) error {
 		b, err := db.Backlog(a.Ctx, most)
 		if err == nil {
-			o = &Outbox{b.Unsent, b.Age(engine.Now()).Seconds(), b.Failed, b.Backfill}
+			o = &status.Outbox{Unsent: b.Unsent, OldestSeconds: b.Age(engine.Now()).Seconds(), SetAside: b.Failed, Backfill: b.Backfill}
 		}
 		return err
 	})
@@ -154,7 +162,7 @@ func lookAtOutbox(a *app.App) (o *Outbox, err error) {
 }
 
 // lookAtStreams says how far the streams are read; nil without RABBITMQ_STREAMS.
-func lookAtStreams(a *app.App) ([]streams.Row, error) {
+func lookAtStreams(a *app.App) ([]status.Stream, error) {
 	if a.Queues.Streams == 0 {
 		return nil, nil
 	}
@@ -162,19 +170,19 @@ func lookAtStreams(a *app.App) ([]streams.Row, error) {
 }
 
 // show prints a look: on a terminal in the place of the one before.
-func show(a *app.App, r *Report) error {
+func show(a *app.App, r *status.Report) error {
 	f, ok := a.Stdout.(*os.File)
 	if a.JSON || !ok || !term.IsTerminal(int(f.Fd())) {
-		return a.Emit(r, r.print)
+		return a.Emit(r, r.Print)
 	}
 	return repaint(f, r)
 }
 
 // repaint writes a screen line by line over the one before, and erases what is left of that: a
 // screen that is erased first flickers.
-func repaint(to io.Writer, r *Report) error {
+func repaint(to io.Writer, r *status.Report) error {
 	var screen bytes.Buffer
-	r.print(&cli.Text{W: &screen})
+	r.Print(&cli.Text{W: &screen})
 	_, err := fmt.Fprintf(to, "\x1b[H%s\x1b[J", bytes.ReplaceAll(screen.Bytes(), []byte("\n"), []byte("\x1b[K\n")))
 	return err
 }

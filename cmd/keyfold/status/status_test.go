@@ -13,63 +13,63 @@ import (
 	"time"
 
 	"keyfold/cmd/keyfold/reach"
-	"keyfold/cmd/keyfold/streams"
 	"keyfold/internal/cli"
+	"keyfold/service/status"
 	"keyfold/source/rabbit"
 )
 
 // quiet is an installation that needs no person.
-func quiet() *Report {
+func quiet() *status.Report {
 	held, workers, lag, oldest := 4031, 3, 10.0, 2.0
 	names := rabbit.DefaultNames()
 	zero := 0
-	r := &Report{
+	r := &status.Report{
 		At: time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC),
-		Servers: []reach.Answer{
-			{Server: reach.RabbitMQ, Address: "amqp://keyfold:***@rabbitmq:5672/", Used: true},
+		Servers: []status.Server{
+			{Server: status.RabbitMQ, Address: "amqp://keyfold:***@rabbitmq:5672/", Used: true},
 			{Server: "MongoDB", Address: "mongodb://mongodb:27017/?replicaSet=rs0", Used: true},
-			{Server: reach.SQL, Address: "mysql://keyfold:***@mariadb:3306/keyfold", Used: true},
+			{Server: status.SQL, Address: "mysql://keyfold:***@mariadb:3306/keyfold", Used: true},
 			{Server: "Redis", Address: "redis://redis:6379/0", Used: true},
 		},
-		Queues: []Queue{
-			{Name: names.Queue, Of: ofProfiles, Holds: events, Ready: 12, Unacknowledged: &held, Consumers: 48, OldestSeconds: &oldest, setup: "keyfold setup"},
-			{Name: names.RetryQueue(200 * time.Millisecond), Of: ofProfiles, Holds: delayed, Unacknowledged: &zero, setup: "keyfold setup"},
-			{Name: names.RetryQueue(400 * time.Millisecond), Of: ofProfiles, Holds: delayed, Unacknowledged: &zero, Ready: 3, setup: "keyfold setup"},
-			{Name: names.DeadLetters, Of: ofProfiles, Holds: deadLetters, Unacknowledged: &zero, Ready: 2, setup: "keyfold setup"},
+		Queues: []status.Queue{
+			{Name: names.Queue, Of: status.OfProfiles, Holds: status.Events, Ready: 12, Unacknowledged: &held, Consumers: 48, OldestSeconds: &oldest, Setup: "keyfold setup"},
+			{Name: names.RetryQueue(200 * time.Millisecond), Of: status.OfProfiles, Holds: status.Delayed, Unacknowledged: &zero, Setup: "keyfold setup"},
+			{Name: names.RetryQueue(400 * time.Millisecond), Of: status.OfProfiles, Holds: status.Delayed, Unacknowledged: &zero, Ready: 3, Setup: "keyfold setup"},
+			{Name: names.DeadLetters, Of: status.OfProfiles, Holds: status.DeadLetters, Unacknowledged: &zero, Ready: 2, Setup: "keyfold setup"},
 		},
 		Workers: &workers,
-		Outbox:  &Outbox{Unsent: 7, OldestSeconds: 0.4},
+		Outbox:  &status.Outbox{Unsent: 7, OldestSeconds: 0.4},
 	}
 	for i := range 3 {
-		r.Processes = append(r.Processes, Process{
+		r.Processes = append(r.Processes, status.Process{
 			Address: fmt.Sprintf("10.0.0.%d:9090", 11+i), Roles: []string{"worker"}, Version: "v1.0.0", Ready: true, InHand: 1300 + int64(i), Lag99: &lag,
 		})
 	}
-	r.Processes = append(r.Processes, Process{Address: "relay:9090", Roles: []string{"relay"}, Version: "v1.0.0", Ready: true})
+	r.Processes = append(r.Processes, status.Process{Address: "relay:9090", Roles: []string{"relay"}, Version: "v1.0.0", Ready: true})
 	return r
 }
 
 // faulty is one that does.
-func faulty() *Report {
+func faulty() *status.Report {
 	r := quiet()
 	none := 0
 	r.Servers[1].Error = "MongoDB does not listen at its address; check that it runs, and that MONGODB_URI has its host and port (MongoDB: first read: connection refused at mongodb:27017) [docs/RUNBOOK.md#connection-refused]"
 	r.Queues[0].Ready, r.Queues[0].Unacknowledged, r.Queues[0].Consumers = 7210, &none, 0
 	r.Queues[3].Ready = 31
-	r.Outbox = &Outbox{Unsent: 90114, OldestSeconds: 154, SetAside: 1}
+	r.Outbox = &status.Outbox{Unsent: 90114, OldestSeconds: 154, SetAside: 1}
 	for i := range 2 {
 		p := &r.Processes[i]
 		p.Ready, p.Reason, p.InHand, p.Open = false, "store: away since 2026-11-23T07:58:40Z: server selection timeout", 0, []string{"store"}
 	}
-	r.Processes[2] = Process{Address: "10.0.0.13:9090", Error: "connection refused"}
+	r.Processes[2] = status.Process{Address: "10.0.0.13:9090", Error: "connection refused"}
 	r.Processes[3].Remarks = []string{"partitions: none is this worker's", "dead letters: 3 events wait"}
-	r.judge()
+	judge(r)
 	return r
 }
 
-func screen(r *Report) string {
+func screen(r *status.Report) string {
 	var text strings.Builder
-	r.print(&cli.Text{W: &text})
+	r.Print(&cli.Text{W: &text})
 	return text.String()
 }
 
@@ -78,14 +78,14 @@ func screen(r *Report) string {
 // Promise(monitoring/quiet-faults)
 func TestScreensOfTheDocs(t *testing.T) {
 	r := quiet()
-	if r.judge(); len(r.Problems) > 0 {
+	if judge(r); len(r.Problems) > 0 {
 		t.Errorf("a quiet installation has the problems %+v", r.Problems)
 	}
 	page, err := os.ReadFile("../../../docs/OPERATIONS.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []*Report{r, faulty()} {
+	for _, r := range []*status.Report{r, faulty()} {
 		text := strings.ReplaceAll("    "+strings.TrimSpace(screen(r)), "\n", "\n    ")
 		if text = regexp.MustCompile(`(?m) +$`).ReplaceAllString(text, ""); !strings.Contains(string(page), text) {
 			t.Errorf("docs/OPERATIONS.md lacks this screen:\n%s", text)
@@ -130,83 +130,73 @@ func TestProblemsAgreeWithAlertsAndRunbook(t *testing.T) {
 func TestMissingQueues(t *testing.T) {
 	r := quiet()
 	r.Queues[3].Missing = true
-	r.judge()
-	want := []Problem{{About: "queues", Text: "user_embedding_updates_failed is not there", Cure: "run `keyfold setup`"}}
+	judge(r)
+	want := []status.Problem{{About: "queues", Text: "user_embedding_updates_failed is not there", Cure: "run `keyfold setup`"}}
 	if !reflect.DeepEqual(r.Problems, want) {
 		t.Errorf("got %+v", r.Problems)
 	}
 	r = quiet()
 	r.Queues[3].Missing, r.Servers[0].Error = true, "away"
-	if r.judge(); len(r.Problems) != 1 || r.Problems[0].About != reach.RabbitMQ {
+	if judge(r); len(r.Problems) != 1 || r.Problems[0].About != status.RabbitMQ {
 		t.Errorf("got %+v", r.Problems)
-	}
-}
-
-// Delays of other settings are found where the management API lists them.
-func TestOtherDelays(t *testing.T) {
-	names := rabbit.DefaultNames()
-	known := []Queue{{Name: names.Queue, Of: ofProfiles, Holds: events}, {Name: names.RetryQueue(time.Second), Of: ofProfiles, Holds: delayed}}
-	managed := map[string]managedQueue{}
-	for _, name := range []string{names.Queue, names.RetryQueue(time.Second), names.RetryQueue(7 * time.Second), names.RetryExchange(time.Minute), "shop.retry.1000"} {
-		managed[name] = managedQueue{Name: name}
-	}
-	want := []Queue{
-		{Name: names.RetryQueue(7 * time.Second), Of: ofProfiles, Holds: delayed}, {Name: names.RetryExchange(time.Minute), Of: ofProfiles, Holds: delayed},
-	}
-	if got := otherDelays(known, managed); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v", got)
-	}
-}
-
-// A quantile is of what came since the look before; above all buckets it is the highest.
-func TestQuantile(t *testing.T) {
-	series := func(one, ten, all float64) map[string]float64 {
-		return map[string]float64{`h_bucket{le="1"}`: one, `h_bucket{le="10"}`: ten, `h_bucket{le="+Inf"}`: all, `other_bucket{le="1"}`: 99}
-	}
-	for _, c := range []struct {
-		now, before map[string]float64
-		want        float64 // 0: none
-	}{
-		{series(99, 99, 100), nil, 1},
-		{series(98, 100, 100), nil, 10},
-		{series(0, 0, 5), nil, 10},
-		{series(99, 199, 199), series(99, 99, 99), 10},
-		{series(99, 99, 99), series(99, 99, 99), 0},
-		{series(0, 0, 0), nil, 0},
-	} {
-		got := quantile(c.now, c.before, "h", 0.99)
-		if c.want == 0 && got != nil || c.want != 0 && (got == nil || *got != c.want) {
-			t.Errorf("of %v since %v: got %v, want %v", c.now, c.before, got, c.want)
-		}
 	}
 }
 
 // Streams are summed up, and each fault of one is a problem.
 func TestStreams(t *testing.T) {
 	r := quiet()
-	r.Streams = []streams.Row{{Stream: "s-0", First: 100, End: 1200, Position: 1100, Lag: 100, Behind: 20}, {Stream: "s-1", End: 1000, Position: 1000}}
-	r.judge()
+	r.Streams = []status.Stream{{Stream: "s-0", First: 100, End: 1200, Position: 1100, Lag: 100, Behind: 20}, {Stream: "s-1", End: 1000, Position: 1000}}
+	judge(r)
 	var screen bytes.Buffer
-	r.print(&cli.Text{W: &screen})
+	r.Print(&cli.Text{W: &screen})
 	if len(r.Problems) > 0 || !regexp.MustCompile(`2 streams +2,100 +100 +20s`).MatchString(screen.String()) {
 		t.Errorf("%+v\n%s", r.Problems, screen.String())
 	}
 	r.Streams[1].Behind, r.Streams[1].Fault = 61, "the position is beyond the end"
-	r.judge()
+	judge(r)
 	if len(r.Problems) != 2 || r.Problems[0].About != "s-1" || !strings.Contains(r.Problems[1].Text, "1m ago") {
 		t.Errorf("%+v", r.Problems)
+	}
+}
+
+// Delays of other settings are found where the management API lists them.
+func TestOtherDelays(t *testing.T) {
+	names := rabbit.DefaultNames()
+	known := []status.Queue{{Name: names.Queue, Of: status.OfProfiles, Holds: status.Events}, {Name: names.RetryQueue(time.Second), Of: status.OfProfiles, Holds: status.Delayed}}
+	managed := map[string]managedQueue{}
+	for _, name := range []string{names.Queue, names.RetryQueue(time.Second), names.RetryQueue(7 * time.Second), names.RetryExchange(time.Minute), "shop.retry.1000"} {
+		managed[name] = managedQueue{Name: name}
+	}
+	want := []status.Queue{
+		{Name: names.RetryQueue(7 * time.Second), Of: status.OfProfiles, Holds: status.Delayed}, {Name: names.RetryExchange(time.Minute), Of: status.OfProfiles, Holds: status.Delayed},
+	}
+	if got := otherDelays(known, managed); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v", got)
 	}
 }
 
 // A screen is painted over the one before, each line to its end.
 func TestRepaint(t *testing.T) {
 	var text strings.Builder
-	if err := repaint(&text, quiet()); err != nil {
+	r := &status.Report{At: time.Unix(0, 0), Notes: []string{"one"}}
+	if err := repaint(&text, r); err != nil {
 		t.Fatal(err)
 	}
-	plain := screen(quiet())
+	var screen strings.Builder
+	r.Print(&cli.Text{W: &screen})
+	plain := screen.String()
 	if want := "\x1b[H" + strings.ReplaceAll(plain, "\n", "\x1b[K\n") + "\x1b[J"; text.String() != want {
 		t.Errorf("got %q", text.String())
+	}
+}
+
+// A name with a question mark needs its port all the same.
+func TestProcessesHavePorts(t *testing.T) {
+	if err := (reach.StatusFlags{Processes: []string{"notify-api:9090?"}}).Check(); err != nil {
+		t.Error(err)
+	}
+	if err := (reach.StatusFlags{Processes: []string{"notify-api?"}}).Check(); err == nil {
+		t.Error("a name without a port was taken")
 	}
 }
 
@@ -215,7 +205,7 @@ func TestScreenIsPrintable(t *testing.T) {
 	r := quiet()
 	r.Processes[0].Ready, r.Processes[0].Reason = false, "store: \x1b[2J away\nsince yesterday"
 	r.Servers[1].Error = "\x1b[2J"
-	r.judge()
+	judge(r)
 	if text := screen(r); strings.Contains(text, "\x1b") {
 		t.Errorf("got %q", text)
 	}
@@ -259,12 +249,6 @@ func TestAddressesThatMayBeMissing(t *testing.T) {
 	if len(notes) != 1 || !strings.HasPrefix(notes[0], "notify-api.invalid:9090 stands for no process now: ") {
 		t.Errorf("the notes are %q", notes)
 	}
-	if err := (reach.StatusFlags{Processes: []string{"notify-api:9090?"}}).Check(); err != nil {
-		t.Error(err)
-	}
-	if err := (reach.StatusFlags{Processes: []string{"notify-api?"}}).Check(); err == nil {
-		t.Error("a name without a port was taken")
-	}
 }
 
 // A process that listens and gives no answer is slow; one that is gone refuses the connection.
@@ -283,8 +267,8 @@ func TestASlowProcessIsNotGone(t *testing.T) {
 	}
 	gone.Close()
 	for address, want := range map[string]string{silent.Addr().String(): "the process listens, and has not answered", gone.Addr().String(): "the process does not answer"} {
-		r := &Report{Processes: []Process{lookAt(t.Context(), address, nil)}}
-		if r.judge(); len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, want) {
+		r := &status.Report{Processes: []status.Process{lookAt(t.Context(), address, nil)}}
+		if judge(r); len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, want) {
 			t.Errorf("want %q: %+v", want, r.Problems)
 		}
 	}
@@ -296,7 +280,7 @@ func TestASlowProcessIsNotGone(t *testing.T) {
 func TestMissingProductsNeedAPerson(t *testing.T) {
 	r := quiet()
 	r.Processes[0].Remarks = []string{"products: 50 % of the newest 100 events are of products without a vector"}
-	if r.judge(); len(r.Problems) != 1 || r.Problems[0].Runbook != "keyfoldproductsmissing" {
+	if judge(r); len(r.Problems) != 1 || r.Problems[0].Runbook != "keyfoldproductsmissing" {
 		t.Errorf("%+v", r.Problems)
 	}
 }
@@ -310,19 +294,19 @@ func TestHalfLivesOfSecondVectors(t *testing.T) {
 		"✗ workers: they have different half-lives of the profiles' second vector (1m0s, none)": {&minute, &none},
 		"Nothing needs a person": {&none, &none, nil},
 	} {
-		r := &Report{}
+		r := &status.Report{}
 		for _, life := range workers {
-			r.Processes = append(r.Processes, Process{Ready: true, ShortHalfLife: life})
+			r.Processes = append(r.Processes, status.Process{Ready: true, ShortHalfLife: life})
 		}
-		r.judge()
+		judge(r)
 		var out bytes.Buffer
 		console := cli.Console{Streams: cli.Streams{Stdout: &out}}
-		if err := console.Emit(nil, r.print); err != nil || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "second vector") == strings.HasPrefix(want, "Nothing") {
+		if err := console.Emit(nil, r.Print); err != nil || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "second vector") == strings.HasPrefix(want, "Nothing") {
 			t.Errorf("%v\n%s, want %q", err, &out, want)
 		}
 	}
-	p := Process{figures: map[string]float64{"keyfold_short_half_life_seconds": 60}}
-	if p.read(nil); p.ShortHalfLife == nil || *p.ShortHalfLife != 60 {
+	p := status.Process{Figures: map[string]float64{"keyfold_short_half_life_seconds": 60}}
+	if read(&p, nil); p.ShortHalfLife == nil || *p.ShortHalfLife != 60 {
 		t.Errorf("read as %v", p.ShortHalfLife)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/service/status"
 	"keyfold/sink/mongodb"
 	"keyfold/source/rabbit"
 	"keyfold/source/stream"
@@ -40,19 +41,6 @@ Examples:
 
 func (c *listCmd) Check(a *app.App) error { return errors.Join(a.CheckBroker(), a.CheckStore()) }
 
-// Row says how far a stream is read.
-type Row struct {
-	Stream   string        `json:"stream"`
-	First    uint64        `json:"first"`
-	End      uint64        `json:"end"`
-	Oldest   engine.Millis `json:"oldest"`
-	Position uint64        `json:"position"`
-	Lag      uint64        `json:"lag_events"`
-	Behind   float64       `json:"lag_seconds"`
-	Rewinds  int64         `json:"rewinds"`
-	Fault    string        `json:"fault,omitempty"`
-}
-
 // Run lists.
 func (c *listCmd) Run(a *app.App) error {
 	rows, err := Look(a)
@@ -63,12 +51,12 @@ func (c *listCmd) Run(a *app.App) error {
 }
 
 // Look asks the broker for its streams and the store for the positions.
-func Look(a *app.App) ([]Row, error) {
+func Look(a *app.App) ([]status.Stream, error) {
 	states, err := reader.Look(a.Ctx, a.StreamsClient(), rabbit.DefaultNames())
 	if err != nil {
 		return nil, app.BrokerUnreached(err)
 	}
-	rows := make([]Row, len(states))
+	rows := make([]status.Stream, len(states))
 	err = a.WithStore(func(store *mongodb.Store) error {
 		for i, s := range states {
 			at, err := store.LoadPosition(a.Ctx, s.Stream)
@@ -83,8 +71,8 @@ func Look(a *app.App) ([]Row, error) {
 }
 
 // listed joins what the broker has with what is settled.
-func listed(s reader.State, at profile.Position, now engine.Millis) Row {
-	row := Row{Stream: s.Stream, First: s.First, End: s.End, Oldest: s.Oldest, Position: at.Offset, Rewinds: at.Rewinds}
+func listed(s reader.State, at profile.Position, now engine.Millis) status.Stream {
+	row := status.Stream{Stream: s.Stream, First: s.First, End: s.End, Oldest: s.Oldest, Position: at.Offset, Rewinds: at.Rewinds}
 	switch {
 	case at.Offset > s.End:
 		row.Fault = "the position is beyond the end: the stream was made anew, or lost its end: keyfold streams accept"
@@ -102,7 +90,7 @@ func listed(s reader.State, at profile.Position, now engine.Millis) Row {
 	return row
 }
 
-func printStreams(w *cli.Text, rows []Row) {
+func printStreams(w *cli.Text, rows []status.Stream) {
 	table := make([][]string, len(rows))
 	for i, r := range rows {
 		behind := "-"

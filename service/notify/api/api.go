@@ -108,9 +108,18 @@ func (a *API) About() httpapi.About {
 		about.OpenAPI = openAPI
 	}
 	if a.ports.Pages != nil {
-		about.Open, about.InWords = a.ports.Pages.Paths(), a.ports.Pages.InWords
+		about.Open, about.InWords = a.ports.Pages.Paths(), a.inWords
 	}
 	return about
+}
+
+// inWords makes a page of a refusal at a page's path that people meet.
+func (a *API) inWords(r *http.Request, refused *httpapi.Answer) *httpapi.Answer {
+	later := refused.Status == http.StatusTooManyRequests || refused.Status == http.StatusServiceUnavailable
+	if later && slices.Contains(a.ports.Pages.Paths(), r.URL.Path) {
+		return a.ports.Pages.InWords(refused)
+	}
+	return refused
 }
 
 // Ready implements [httpapi.Application].

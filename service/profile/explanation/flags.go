@@ -13,8 +13,9 @@ type Flags struct {
 	ID       cli.UserID `arg:"" help:"The user's id."`
 	Events   int        `default:"10" help:"Number of events, by their share."`
 	Near     int        `default:"10" help:"Number of nearest products."`
-	Without  []string   `placeholder:"WHAT" help:"Also the profile without the last-session, an event type, or the event whose message_id begins so."`
+	Without  []string   `placeholder:"WHAT" help:"Also the profile without the last-session, the last-write, an event type, or the event whose message_id begins so."`
 	HalfLife cli.Span   `name:"half-life" placeholder:"1d" help:"Also the profile at another half-life; nothing is written."`
+	Together bool       `help:"In the reasons of a product, take the events of one product or phrase together."`
 	Product  int32      `placeholder:"ID" help:"Also why this product is as near as it is."`
 }
 
@@ -44,5 +45,5 @@ func (f *Flags) CheckFlags() error {
 
 // Options are those of a view.
 func (f *Flags) Options() Options {
-	return Options{Events: f.Events, Near: f.Near, Without: f.Without, HalfLife: time.Duration(f.HalfLife), Product: f.Product}
+	return Options{Events: f.Events, Near: f.Near, Without: f.Without, HalfLife: time.Duration(f.HalfLife), Together: f.Together, Product: f.Product}
 }

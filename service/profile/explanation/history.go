@@ -15,6 +15,24 @@ import (
 // keeps each out of the profile, and a note where some are missing. The profile, nil where
 // there is none, was read before, and keeps the ids of what it folded within retention.
 func FromOutbox(ctx context.Context, db *outbox.Database, user int32, p *profile.Profile, retention time.Duration) (events []Event, note string, err error) {
+	return fromOutbox(ctx, db, outbox.Filter{UserID: user}, p, retention, MostEvents)
+}
+
+// newest is how long before a profile's newest event [NewestFromOutbox] looks back.
+const newest = 24 * time.Hour
+
+// NewestFromOutbox is [FromOutbox] for up to n events of the last day, the profile's or today's:
+// it reads no more than these.
+func NewestFromOutbox(ctx context.Context, db *outbox.Database, user int32, p *profile.Profile, retention time.Duration, n int) ([]Event, error) {
+	from := engine.Now()
+	if p != nil && p.Updated != 0 {
+		from = min(from, p.Updated)
+	}
+	events, _, err := fromOutbox(ctx, db, outbox.Filter{UserID: user, From: from - engine.Millis(newest.Milliseconds())}, p, retention, n)
+	return events, err
+}
+
+func fromOutbox(ctx context.Context, db *outbox.Database, filter outbox.Filter, p *profile.Profile, retention time.Duration, most int) (events []Event, note string, err error) {
 	folded, since := map[profile.AppliedID]bool{}, engine.Millis(0)
 	if p != nil {
 		for _, id := range p.Applied.IDs {
@@ -23,7 +41,7 @@ func FromOutbox(ctx context.Context, db *outbox.Database, user int32, p *profile
 		since = max(p.Applied.Floor, engine.Now()-engine.Millis(retention.Milliseconds()))
 	}
 	damaged, older := 0, 0
-	for row, err := range db.History(ctx, outbox.Filter{UserID: user}, outbox.Position{}) {
+	for row, err := range db.History(ctx, filter, outbox.Position{}) {
 		if engine.KindOf(err) == engine.Permanent {
 			damaged++
 			continue
@@ -31,8 +49,8 @@ func FromOutbox(ctx context.Context, db *outbox.Database, user int32, p *profile
 		if err != nil {
 			return nil, "", err
 		}
-		events = append(events, Event{Event: row.Event, State: stateOf(&row, since, folded)})
-		if len(events) > MostEvents {
+		events = append(events, Event{Event: row.Event, State: stateOf(&row, since, folded), Since: cmp.Or(row.SentAt, row.StoredAt)})
+		if len(events) > most {
 			events, older = events[1:], older+1
 		}
 	}

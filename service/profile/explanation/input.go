@@ -19,7 +19,8 @@ const MostEvents = 100_000
 // Event is an event of the user's history.
 type Event struct {
 	profile.Event
-	State string // why it is not in the profile; "" where it is
+	State string        // why it is not in the profile; "" where it is
+	Since engine.Millis // when it was stored or sent; 0: not known
 }
 
 // Store has the catalogue.

@@ -10,11 +10,12 @@ import (
 	"keyfold/internal/cli"
 )
 
-func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
+// Percent writes a share as it is printed.
+func Percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
 // Print writes the view as text.
 func (v *View) Print(w *cli.Text) {
-	w.Line("user %d: %s", v.UserID, v.proof())
+	w.Line("user %d: %s", v.UserID, v.Proof())
 	if v.Note != "" {
 		w.Line("  %s", v.Note)
 	}
@@ -23,7 +24,7 @@ func (v *View) Print(w *cli.Text) {
 		w.Line("  events by their share of the vector (UTC; how much of the weight is left)")
 	}
 	for _, p := range v.Events {
-		w.Line("    %7s  %s  %-16s  %4.0f %%  %s  %s", percent(p.Share), p.OccurredAt.UTC().Format(time.DateTime), p.Type, 100*p.Left, cli.Shorten(p.MessageID, 9), cli.Printable(p.Of))
+		w.Line("    %7s  %s  %-16s  %4.0f %%  %s  %s", Percent(p.Share), p.OccurredAt.UTC().Format(time.DateTime), p.Type, 100*p.Left, cli.Shorten(p.MessageID, 9), cli.Printable(p.Of))
 	}
 	if v.More > 0 {
 		w.Line("    and %s: --events lists more", cli.Count(int64(v.More), "event"))
@@ -54,8 +55,8 @@ func (v *View) Print(w *cli.Text) {
 	}
 }
 
-// proof says how the events compare with what is stored.
-func (v *View) proof() string {
+// Proof says how the events compare with what is stored.
+func (v *View) Proof() string {
 	switch {
 	case v.Folded == 0:
 		return "no event is stored that the profile is of: all of it is remainder"
@@ -64,10 +65,10 @@ func (v *View) proof() string {
 	}
 	if v.Remainder < 0 {
 		return fmt.Sprintf("%s known, but with these settings they come to more than the stored profile (remainder %s): it was made with other weights or another decay",
-			cli.Count(int64(v.Folded), "event"), percent(v.Remainder))
+			cli.Count(int64(v.Folded), "event"), Percent(v.Remainder))
 	}
 	return fmt.Sprintf("%s known; %s of the vector is from events that are not stored any more, or were not folded as they are known now, or with other settings",
-		cli.Count(int64(v.Folded), "event"), percent(v.Remainder))
+		cli.Count(int64(v.Folded), "event"), Percent(v.Remainder))
 }
 
 func (v *View) printOutside(w *cli.Text) {
@@ -89,7 +90,7 @@ func printSums(w *cli.Text, by string, sums []Sum) {
 	}
 	w.Line("  by %s", by)
 	for _, s := range sums[:min(shownSums, len(sums))] {
-		w.Line("    %7s  %s  (%s)", percent(s.Share), cli.Printable(s.Name), cli.Count(int64(s.Events), "event"))
+		w.Line("    %7s  %s  (%s)", Percent(s.Share), cli.Printable(s.Name), cli.Count(int64(s.Events), "event"))
 	}
 	if more := sums[min(shownSums, len(sums)):]; len(more) > 0 {
 		rest := Sum{}
@@ -97,7 +98,7 @@ func printSums(w *cli.Text, by string, sums []Sum) {
 			rest.Share += s.Share
 			rest.Events += s.Events
 		}
-		w.Line("    %7s  %d more  (%s)", percent(rest.Share), len(more), cli.Count(int64(rest.Events), "event"))
+		w.Line("    %7s  %d more  (%s)", Percent(rest.Share), len(more), cli.Count(int64(rest.Events), "event"))
 	}
 }
 
@@ -109,10 +110,18 @@ func printNear(w *cli.Text, near []Near) {
 			if i == 0 {
 				sep = ": "
 			}
-			line += fmt.Sprintf("%s%.1f %% %s %s", sep, 100*p.Share, p.Type, cli.Printable(p.Of))
+			line += sep + p.Reason()
 		}
 		w.Line("%s", line)
 	}
+}
+
+// Reason says what a part of a product's cosine is of.
+func (p *Part) Reason() string {
+	if p.Events > 1 {
+		return Percent(p.Share) + " from " + cli.Count(int64(p.Events), "event") + " of " + cli.Printable(p.Of)
+	}
+	return Percent(p.Share) + " " + p.Type + " " + cli.Printable(p.Of)
 }
 
 func (f WhatIf) print(w *cli.Text) {

@@ -21,13 +21,18 @@ import (
 type Options struct {
 	Events   int           // how many, by share
 	Near     int           // how many of the nearest products
-	Without  []string      // "last-session", a type, or the beginning of a message_id
+	Last     int           // how many of the newest
+	Together bool          // the reasons of a product take events of one product or phrase together
+	Without  []string      // "last-session", "last-write", a type, or the beginning of a message_id
 	HalfLife time.Duration // what if; 0: not asked
 	Product  int32         // why it is there; 0: not asked
 }
 
-// LastSession is the word for the events of the user's last session.
-const LastSession = "last-session"
+// Words for events that can be left out.
+const (
+	LastSession = "last-session" // of the user's last session
+	LastWrite   = "last-write"   // that the last write folded
+)
 
 // View is an explanation a person can look at.
 type View struct {
@@ -38,7 +43,8 @@ type View struct {
 	Remainder float64        `json:"remainder_share"`
 	Note      string         `json:"note,omitempty"`
 	Events    []Part         `json:"events"`
-	More      int            `json:"more_events"` // in the profile, not listed
+	More      int            `json:"more_events"`           // in the profile, not listed
+	Last      []Part         `json:"last_events,omitempty"` // in the profile, the newest first
 	Types     []Sum          `json:"by_type"`
 	Category  []Sum          `json:"by_category"`
 	Sessions  []Sum          `json:"by_session"`
@@ -78,6 +84,9 @@ type Near struct {
 	Cosine    float64 `json:"cosine"`
 	Because   []Part  `json:"because,omitempty"` // Share is that of the cosine
 	Remainder float64 `json:"remainder_share,omitempty"`
+	// Newest is what the events of the last write count in the cosine, together, and names that
+	// of them which counts most; nil where a view is not without them.
+	Newest *Part `json:"of_last_write,omitempty"`
 }
 
 // WhatIf is the profile folded anew otherwise.
@@ -93,8 +102,12 @@ type builder struct {
 	Input
 	Options
 	*explain.Explanation
-	known map[int32]product
-	view  *View
+	known  map[int32]product
+	view   *View
+	newest func(*explain.Event) bool // of the last write; nil: not asked
+
+	gathered []weighed // where reasons are taken together
+	rest     []float64
 }
 
 // New explains a profile that is there.
@@ -114,6 +127,9 @@ func New(ctx context.Context, in Input, o Options) (*View, error) {
 	}
 	b.parts()
 	b.sums()
+	if o.Together {
+		b.gathered, b.rest = b.gather(0, nil)
+	}
 	folded, err := b.whatIfs()
 	if err != nil {
 		return nil, err
@@ -137,6 +153,12 @@ func (b *builder) parts() {
 		b.view.Events = append(b.view.Events, part)
 	}
 	b.view.More = len(known) - len(b.view.Events)
+	slices.SortStableFunc(known, func(x, y explain.Part) int { return y.Event.Compare(&x.Event.Event) })
+	for _, p := range known[:min(b.Last, len(known))] {
+		part := b.part(p.Event)
+		part.Share, part.Left = p.Share, p.Left
+		b.view.Last = append(b.view.Last, part)
+	}
 }
 
 func (b *builder) part(e *explain.Event) Part {
@@ -226,6 +248,14 @@ func (b *builder) whatIfs() (folded []profile.State, err error) {
 
 // leave returns which events a word means.
 func (b *builder) leave(what string) (func(*explain.Event) bool, error) {
+	if what == LastWrite {
+		newest := b.Profile.Applied.Newest()
+		if len(newest) == 0 {
+			return nil, errors.New("--without last-write: the profile keeps no ids of its last write")
+		}
+		b.newest = func(e *explain.Event) bool { return slices.Contains(newest, e.Digest.ID()) }
+		return b.newest, nil
+	}
 	if what == LastSession {
 		sessions := b.Sessions()
 		if len(sessions) == 0 {
@@ -244,7 +274,7 @@ func (b *builder) leave(what string) (func(*explain.Event) bool, error) {
 		}
 	}
 	if len(ids) != 1 {
-		return nil, fmt.Errorf("--without %s: %d events of the user have a message_id that begins so: name one, a type (%v), or %s", what, len(ids), profile.EventTypes(), LastSession)
+		return nil, fmt.Errorf("--without %s: %d events of the user have a message_id that begins so: name one, a type (%v), %s or %s", what, len(ids), profile.EventTypes(), LastSession, LastWrite)
 	}
 	return func(e *explain.Event) bool { return ids[e.MessageID] }, nil
 }
@@ -319,6 +349,13 @@ func (b *builder) because(near *Near, vector []float64) {
 	if vector == nil {
 		return
 	}
+	if b.newest != nil {
+		near.Newest = b.ofLastWrite(near.Cosine, vector)
+	}
+	if b.Together {
+		near.because(vector, b.gathered, b.rest)
+		return
+	}
 	score := b.Score(vector)
 	if score.Cosine == 0 {
 		return
@@ -329,6 +366,27 @@ func (b *builder) because(near *Near, vector []float64) {
 		part.Share = p.Score / score.Cosine
 		near.Because = append(near.Because, part)
 	}
+}
+
+// ofLastWrite adds up what the last write's events count in a product's cosine.
+func (b *builder) ofLastWrite(cosine float64, vector []float64) *Part {
+	var sum Part
+	most := math.Inf(-1)
+	for _, p := range b.Parts {
+		if p.Event.State != "" || p.Event.Vector == nil || !b.newest(p.Event) || cosine == 0 {
+			continue
+		}
+		one := share(p.Coefficient, b.Profile.Mass) * floats.Dot(p.Event.Vector, vector) / cosine
+		total, events := sum.Share+one, sum.Events+1
+		if one > most {
+			most, sum = one, b.part(p.Event)
+		}
+		sum.Share, sum.Events = total, events
+	}
+	if sum.Events == 0 {
+		return nil
+	}
+	return &sum
 }
 
 // askedProduct explains the product that is asked for.

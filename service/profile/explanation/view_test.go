@@ -261,3 +261,65 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Errorf("%v: %+v", err, view)
 	}
 }
+
+// The last write can be left out as a whole, each product says what it counts there, and what
+// came to another place is told.
+func TestWithoutTheLastWrite(t *testing.T) {
+	in := input()
+	in.Profile.Applied = in.Profile.Applied.With(1, []profile.AppliedID{profile.DigestOf("aa1").ID(), profile.DigestOf("aa2").ID()}, start, profile.DefaultIDLimits())
+	if _, err := explanation.New(t.Context(), input(), explanation.Options{Without: []string{explanation.LastWrite}}); err == nil || !strings.Contains(err.Error(), "keeps no ids of its last write") {
+		t.Errorf("without ids: %v", err)
+	}
+	in.Profile.Applied = in.Profile.Applied.With(2, []profile.AppliedID{profile.DigestOf("b").ID()}, start+1, profile.DefaultIDLimits())
+	v := explained(t, in, explanation.Options{Near: 3, Last: 2, Without: []string{explanation.LastWrite}})
+	if len(v.WhatIf) != 1 || v.WhatIf[0].Events != 1 || len(v.WhatIf[0].Nearest) != 3 || v.WhatIf[0].Nearest[0].ProductID == 2 {
+		t.Fatalf("what if: %+v", v.WhatIf)
+	}
+	if len(v.Last) != 2 || v.Last[0].MessageID != "b" || v.Last[1].MessageID != "aa2" || v.Last[0].Share <= v.Last[1].Share {
+		t.Errorf("the last events: %+v", v.Last)
+	}
+	moved := map[int32]explanation.Move{}
+	for _, m := range explanation.Moves(v.Nearest, v.WhatIf[0].Nearest) {
+		moved[m.ProductID] = m
+	}
+	lamp, mug := moved[2], moved[1]
+	if lamp.Newest == nil || lamp.Newest.Events != 1 || lamp.Newest.MessageID != "b" || lamp.Newest.Share < 0.5 || lamp.Place >= lamp.Was || !lamp.Nearer {
+		t.Errorf("the lamp: %+v, newest %+v", lamp, lamp.Newest)
+	}
+	if mug.Was == 0 || mug.Nearer || mug.Newest == nil || math.Abs(mug.Newest.Share) > 1e-9 {
+		t.Errorf("the mug: %+v, newest %+v", mug, mug.Newest)
+	}
+	if gone := explanation.Gone(v.Nearest, v.WhatIf[0].Nearest, 2); len(gone) != 1 || gone[0].ProductID != 1 {
+		t.Errorf("gone: %+v", gone)
+	}
+	if all := explanation.Moves(v.Nearest, nil); all[0].Was != 0 || all[0].Place != 1 {
+		t.Errorf("compared with nothing: %+v", all[0])
+	}
+}
+
+// Reasons that are taken together are those of a recommendation.
+func TestReasonsTakenTogether(t *testing.T) {
+	in := input(explanation.Event{Event: profile.Event{UserID: 17, MessageID: "c", Digest: profile.DigestOf("c"), OccurredAt: start + 5, Type: profile.ProductView, ProductID: 2}})
+	v := explained(t, in, explanation.Options{Near: 3, Together: true})
+	var ids []int32
+	for _, n := range v.Nearest {
+		ids = append(ids, n.ProductID)
+	}
+	want, err := explanation.Because(t.Context(), in, ids, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range v.Nearest {
+		if len(n.Because) == 0 || len(n.Because) != len(want[i].Because) {
+			t.Fatalf("product %d: %+v, want %+v", n.ProductID, n.Because, want[i].Because)
+		}
+		for k, part := range n.Because {
+			if other := want[i].Because[k]; math.Abs(part.Share-other.Share) > 1e-12 || part.Of != other.Of || part.Events != other.Events {
+				t.Errorf("product %d: %+v, want %+v", n.ProductID, part, other)
+			}
+		}
+	}
+	if first := v.Nearest[slices.Index(ids, 2)].Because[0]; first.Events != 2 || !strings.HasSuffix(first.Reason(), "% from 2 events of Lamp") {
+		t.Errorf("the lamp: %+v, %s", first, first.Reason())
+	}
+}

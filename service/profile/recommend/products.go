@@ -9,6 +9,8 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/service/profile/explanation"
+	"keyfold/source/catalog"
 	"keyfold/source/catalog/index"
 )
 
@@ -64,6 +66,38 @@ func narrow(wide []float64) []float32 {
 type VectorStore interface {
 	NearestProducts(ctx context.Context, q profile.VectorQuery) ([]profile.Product, error)
 	Products(ctx context.Context, ids []int32) ([]profile.Product, error)
+}
+
+// Reading searches a store by reading all of its products: for what asks seldom, and has no room
+// for the catalogue in memory.
+type Reading struct {
+	explanation.Store
+}
+
+// NearestProducts implements [VectorStore].
+func (r Reading) NearestProducts(ctx context.Context, q profile.VectorQuery) ([]profile.Product, error) {
+	streams := r.ProductStreams(ctx)
+	for i, stream := range streams {
+		streams[i] = func(yield func(profile.Product, error) bool) {
+			for p, err := range stream {
+				if err == nil && (slices.Contains(q.Without, p.ID) || q.Category != "" && p.Category != q.Category) {
+					continue
+				}
+				if !yield(p, err) {
+					return
+				}
+			}
+		}
+	}
+	nearest, err := catalog.Nearest(ctx, [][]float64{q.Vector}, q.Limit, streams...)
+	if err != nil {
+		return nil, err
+	}
+	var ids []int32
+	for _, n := range nearest[0] {
+		ids = append(ids, n.Product.ID)
+	}
+	return r.Products(ctx, ids) // the search keeps no vector
 }
 
 // InStore has the products of a store that searches.

@@ -10,6 +10,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
 	"keyfold/source/catalog"
@@ -27,7 +28,13 @@ type Store interface {
 type Event struct {
 	profile.Event
 	State string
+	// Waits says that no verdict on the event is known; Since is when it arrived, 0: not known.
+	Waits bool
+	Since engine.Millis
 }
+
+// Folded is the state of an event that is in the profile.
+const Folded = "folded"
 
 // ProfileView is a profile a person can look at: its figures, what its user did
 // last where that is known, and the products it is nearest to.
@@ -35,8 +42,8 @@ type ProfileView struct {
 	Profile *profile.Profile // nil: the user has none
 	asked   int              // for so many of the nearest products
 	mix     float64          // the second vector's share of what they are nearest to
-	near    []catalog.Neighbour
-	events  []Event
+	Near    []catalog.Neighbour
+	Events  []Event
 	names   map[int32]profile.Product // of the events' products
 }
 
@@ -50,73 +57,108 @@ func NewProfileView(ctx context.Context, store Store, user int32, near int, mix 
 	if err != nil {
 		return nil, err
 	}
-	p := &ProfileView{Profile: profiles[0], asked: near, mix: mix, events: events, names: map[int32]profile.Product{}}
-	if p.Profile == nil {
-		return p, nil
-	}
-	var ids []int32
-	for i := range events {
-		if id := events[i].ProductID; id != 0 && !slices.Contains(ids, id) {
-			ids = append(ids, id)
-		}
-	}
-	if len(ids) > 0 {
-		products, err := store.Products(ctx, ids)
-		if err != nil {
-			return nil, err
-		}
-		for _, product := range products {
-			p.names[product.ID] = product
-		}
-	}
-	if p.Profile.Erased() {
-		return p, nil
+	p := &ProfileView{Profile: profiles[0], asked: near, mix: mix, Events: events, names: map[int32]profile.Product{}}
+	settle(p.Profile, events)
+	if err := p.name(ctx, store); err != nil || p.Profile == nil || p.Profile.Erased() {
+		return p, err
 	}
 	wanted, err := p.Profile.Mixed(mix)
-	if err != nil {
-		return nil, err
+	if err != nil || near == 0 { // otherwise the catalogue is not read
+		return p, err
 	}
 	nearest, err := catalog.Nearest(ctx, [][]float64{wanted}, near, store.ProductStreams(ctx)...)
 	if err != nil {
 		return nil, err
 	}
-	p.near = nearest[0]
+	p.Near = nearest[0]
 	return p, nil
+}
+
+// settle marks the events that the profile has and whose verdict is not known yet: they were
+// read before it.
+func settle(p *profile.Profile, events []Event) {
+	for i := range events {
+		if e := &events[i]; e.Waits && p.Has(e.Digest) {
+			e.State, e.Waits = Folded, false
+		}
+	}
+}
+
+// name reads the names of the events' products.
+func (p *ProfileView) name(ctx context.Context, store Store) error {
+	var ids []int32
+	events := p.Events
+	for i := range events {
+		if id := events[i].ProductID; id != 0 && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	products, err := store.Products(ctx, ids)
+	for _, product := range products {
+		p.names[product.ID] = product
+	}
+	return err
+}
+
+// Headline says in one line what the profile is of.
+func (p *ProfileView) Headline() string {
+	f := p.Profile
+	if f.Erased() {
+		return fmt.Sprintf("user %d was erased at %s", f.UserID, cli.At(f.ErasedAt.Time()))
+	}
+	return fmt.Sprintf("user %d: %s in %s, the last a %s on %s", f.UserID, cli.Count(f.EventCount, "event"), cli.Count(int64(f.Version), "write"),
+		f.LastType, f.Updated.Time().Format("2006-01-02 15:04:05 MST"))
+}
+
+// Figures says in one line how the profile was made.
+func (p *ProfileView) Figures() string {
+	f := p.Profile
+	return fmt.Sprintf("mass %.4f (history %s), %d dimensions, model %s", f.Mass, f.History, len(f.Vector), f.Model)
+}
+
+// Second says in one line what the second vector is, "" where there is none.
+func (p *ProfileView) Second() string {
+	s := p.Profile.Short
+	if s.Vector == nil {
+		return ""
+	}
+	return fmt.Sprintf("second vector: half-life %v, mass %.4f, cosine to the first %.3f", s.HalfLife, s.Mass, floats.Dot(s.Vector, p.Profile.Vector))
 }
 
 // Print writes the view as text.
 func (p *ProfileView) Print(w *cli.Text) {
-	f := p.Profile
-	if f.Erased() {
-		w.Line("user %d was erased at %s", f.UserID, cli.At(f.ErasedAt.Time()))
+	w.Line("%s", p.Headline())
+	if p.Profile.Erased() {
 		return
 	}
-	w.Line("user %d: %s in %s, the last a %s on %s", f.UserID, cli.Count(f.EventCount, "event"), cli.Count(int64(f.Version), "write"),
-		f.LastType, f.Updated.Time().Format("2006-01-02 15:04:05 MST"))
-	w.Line("  mass %.4f (history %s), %d dimensions, model %s", f.Mass, f.History, len(f.Vector), f.Model)
-	if s := f.Short; s.Vector != nil {
-		w.Line("  second vector: half-life %v, mass %.4f, cosine to the first %.3f", s.HalfLife, s.Mass, floats.Dot(s.Vector, f.Vector))
+	w.Line("  %s", p.Figures())
+	if second := p.Second(); second != "" {
+		w.Line("  %s", second)
 	}
 	switch {
-	case len(p.near) > 0 && p.mix > 0:
+	case len(p.Near) > 0 && p.mix > 0:
 		w.Line("  nearest products (cosine to %.3g x the second vector + %.3g x the first)", p.mix, 1-p.mix)
-	case len(p.near) > 0:
+	case len(p.Near) > 0:
 		w.Line("  nearest products (cosine)")
 	case p.asked > 0:
 		w.Line(NoNearest)
 	}
-	for _, n := range p.near {
+	for _, n := range p.Near {
 		w.Line("    %6.3f  %s", n.Cosine, title(n.Product))
 	}
-	if len(p.events) > 0 {
+	if len(p.Events) > 0 {
 		w.Line("  last events (UTC)")
 	}
-	for _, e := range p.events {
-		w.Line("    %s  %-16s  %-10s  %s", e.OccurredAt.Time().Format(time.DateTime), e.Type, e.State, p.reference(&e.Event))
+	for _, e := range p.Events {
+		w.Line("    %s  %-16s  %-10s  %s", e.OccurredAt.Time().Format(time.DateTime), e.Type, e.State, p.Of(&e.Event))
 	}
 }
 
-func (p *ProfileView) reference(e *profile.Event) string {
+// Of says what an event is of: its phrase or its product.
+func (p *ProfileView) Of(e *profile.Event) string {
 	switch {
 	case e.Phrase == "" && e.ProductID == 0:
 		return "(deleted by history prune)"
@@ -167,12 +209,12 @@ type shownProduct struct {
 // JSON returns the view as it is printed with -o json.
 func (p *ProfileView) JSON() any {
 	s := jsonView{Document: DocumentOf(p.Profile), Nearest: []shownProduct{}}
-	for _, e := range p.events {
+	for _, e := range p.Events {
 		s.LastEvents = append(s.LastEvents, shownEvent{
 			e.OccurredAt.Time(), e.Type.String(), e.Phrase, e.ProductID, e.MessageID, e.State,
 		})
 	}
-	for _, n := range p.near {
+	for _, n := range p.Near {
 		s.Nearest = append(s.Nearest, shownProduct{n.Product.ID, n.Product.Name, n.Product.Category, n.Cosine})
 	}
 	return s

@@ -22,7 +22,7 @@ func TestViewWithoutProducts(t *testing.T) {
 		if err := console.Emit(nil, p.Print); err != nil || strings.Contains(out.String(), "no product with a vector") != want {
 			t.Errorf("%d asked for: %v, %s", asked, err, &out)
 		}
-		p.near = []catalog.Neighbour{{}}
+		p.Near = []catalog.Neighbour{{}}
 		if out.Reset(); console.Emit(nil, p.Print) != nil || strings.Contains(out.String(), "no product with a vector") {
 			t.Errorf("with a product: %s", &out)
 		}
@@ -36,7 +36,7 @@ func TestViewOfAMix(t *testing.T) {
 	store := oneUser{p}
 	for mix, want := range map[float64][]int32{0: {1, 2}, 0.4: {1, 2}, 0.6: {2, 1}, 1: {2, 1}} {
 		v, err := NewProfileView(t.Context(), store, 7, 2, mix, nil)
-		if err != nil || len(v.near) != 2 || v.near[0].Product.ID != want[0] || v.near[1].Product.ID != want[1] {
+		if err != nil || len(v.Near) != 2 || v.Near[0].Product.ID != want[0] || v.Near[1].Product.ID != want[1] {
 			t.Errorf("mix %v: %+v, %v", mix, v, err)
 		}
 	}
@@ -72,4 +72,17 @@ func (oneUser) ProductStreams(context.Context) []iter.Seq2[profile.Product, erro
 	return []iter.Seq2[profile.Product, error]{func(yield func(profile.Product, error) bool) {
 		_ = yield(profile.Product{ID: 1, Vector: []float32{1, 0}}, nil) && yield(profile.Product{ID: 2, Vector: []float32{0, 1}}, nil)
 	}}
+}
+
+// An event that the profile has is folded, though its verdict was not stored yet when it was read.
+func TestViewOfAnEventWhoseVerdictIsNotStored(t *testing.T) {
+	p := &profile.Profile{UserID: 7, Version: 1, Vector: []float64{1, 0}}
+	p.Applied = p.Applied.With(1, []profile.AppliedID{profile.DigestOf("a").ID()}, 1, profile.DefaultIDLimits())
+	waits := func(id string) Event {
+		return Event{Event: profile.Event{MessageID: id, Digest: profile.DigestOf(id), Type: profile.Search, Phrase: "x"}, State: "pending", Waits: true}
+	}
+	v, err := NewProfileView(t.Context(), oneUser{p}, 7, 0, 0, []Event{waits("a"), waits("b")})
+	if err != nil || v.Events[0].Waits || v.Events[0].State != Folded || !v.Events[1].Waits || v.Events[1].State != "pending" || len(v.Near) != 0 {
+		t.Errorf("%+v, %v", v, err)
+	}
 }

@@ -1,0 +1,108 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+
+	"github.com/sourcegraph/conc"
+
+	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/keyfold/reach"
+	"keyfold/cmd/keyfold/recommending"
+	"keyfold/internal/shutdown"
+	"keyfold/internal/version"
+	"keyfold/service/dashboard"
+	"keyfold/service/status"
+	"keyfold/source/httpapi"
+)
+
+// DashboardCmd serves pages that show what `keyfold status` prints.
+type DashboardCmd struct {
+	Status reach.StatusFlags `embed:""`
+	Pages  DashboardFlags    `embed:""`
+	Access app.Access        `embed:""`
+}
+
+// Service marks a command that runs until it is told to stop.
+func (c *DashboardCmd) Service() {}
+
+// Help is the long text.
+func (c *DashboardCmd) Help() string {
+	return `The pages show what "keyfold status" prints, figures of the last 15 minutes, the processes one by one, alerts and
+the runbook. They look, and change nothing; the command takes no message and may be stopped at any time.
+
+Without tokens it listens on loopback only. Beyond loopback it needs tokens, and TLS or --behind-proxy: a browser is asked for
+a token with the scope read once, and other programs send the header "Authorization: Bearer TOKEN".
+
+Examples:
+  keyfold dashboard --processes worker-1:9090,worker-2:9090,relay:9090
+  keyfold dashboard --dashboard-addr :7090 --http-token-file tokens --http-tls-cert cert.pem --http-tls-key key.pem`
+}
+
+// Check judges the settings, and reads the files with tokens and certificates.
+func (c *DashboardCmd) Check(a *app.App) error {
+	config, err := c.Pages.config(c.Access)
+	if err == nil {
+		err = config.Check()
+	}
+	return errors.Join(CheckServers(a), c.Status.Check(), err)
+}
+
+// Run serves the pages until it is told to stop.
+func (c *DashboardCmd) Run(a *app.App) error {
+	a.LogStart("dashboard")
+	config, err := c.Pages.config(c.Access)
+	if err != nil {
+		return err
+	}
+	alerts, err := newAlerts(c.Pages.Prometheus)
+	if err != nil {
+		return err
+	}
+	sources := dashboard.Sources{Look: func(ctx context.Context, before map[string]map[string]float64) (*status.Report, error) {
+		bounded := *a
+		bounded.Ctx = ctx
+		return Look(&bounded, c.Status, before)
+	}}
+	if alerts != nil {
+		sources.Alerts = alerts.ask
+	}
+	people, err := recommending.NewPages(a)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = people.Close() }() // it only read
+	sources.Users = people.Users()
+	log := a.Log.With("component", "dashboard")
+	pages, err := dashboard.New(dashboard.Config{Path: c.Pages.Path, Hosts: config.Hosts, Sessions: config.Sessions, Version: version.Read().Version}, sources, log)
+	if err != nil {
+		return err
+	}
+	server, err := httpapi.NewServer(config, httpapi.NewHandler(pages, log))
+	if err != nil {
+		return err
+	}
+	return c.serve(a, pages, server)
+}
+
+func (c *DashboardCmd) serve(a *app.App, pages *dashboard.Dashboard, server *httpapi.Server) error {
+	listener, err := net.Listen("tcp", c.Pages.Addr)
+	if err != nil {
+		return fmt.Errorf("DASHBOARD_ADDR: %w (another address, or port 0 for any free one)", err)
+	}
+	a.Log.Info("dashboard listening", slog.String("url", server.Scheme()+"://"+listener.Addr().String()+strings.TrimSuffix(c.Pages.Path, "/")+"/"))
+	ctx, cancel := context.WithCancel(a.Ctx)
+	var looking conc.WaitGroup
+	looking.Go(func() { pages.Run(ctx) })
+	defer looking.Wait()
+	defer cancel()
+	err = shutdown.Serve(a.Ctx, server, listener, func() (context.Context, context.CancelFunc) {
+		return a.Clock.Context(a.Ctx, shutdown.CloseReserve)
+	})
+	a.Log.Info("dashboard stopped")
+	return err
+}

@@ -1,0 +1,78 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"keyfold/cmd/keyfold/app"
+	"keyfold/internal/settings"
+	"keyfold/service/dashboard"
+	"keyfold/source/httpapi"
+)
+
+// DashboardFlags say where the pages are and who may see them.
+type DashboardFlags struct {
+	Addr        string          `name:"dashboard-addr" env:"DASHBOARD_ADDR" default:"127.0.0.1:7090" help:"Listen address of the pages."`
+	Path        string          `name:"dashboard-path" env:"DASHBOARD_PATH" placeholder:"/PATH" help:"What stands before the path of each page, where a proxy passes it on."`
+	Hosts       []string        `name:"dashboard-hosts" env:"DASHBOARD_HOSTS" help:"Names of the server in browsers, comma-separated; on a loopback address beside localhost and 127.0.0.1."`
+	BehindProxy settings.Switch `name:"behind-proxy" env:"DASHBOARD_BEHIND_PROXY" help:"A proxy with TLS is in front: allow an address beyond loopback without TLS."`
+	Prometheus  string          `name:"prometheus-url" env:"PROMETHEUS_URL" placeholder:"URL" help:"Prometheus, for the alerts that fire: http://prometheus:9090."`
+
+	proxied bool // what BehindProxy sets
+}
+
+// Bind binds the switch to its place.
+func (f *DashboardFlags) Bind() { f.BehindProxy.Bind(&f.proxied) }
+
+// Check judges the flags. access are the tokens and certificates beside them.
+func (f DashboardFlags) Check(access app.Access) error {
+	f.Bind()
+	_, pathErr := dashboard.New(dashboard.Config{Path: f.Path}, dashboard.Sources{}, slog.New(slog.DiscardHandler))
+	if pathErr != nil {
+		pathErr = fmt.Errorf("DASHBOARD_PATH: %w", pathErr)
+	}
+	_, alertsErr := newAlerts(f.Prometheus)
+	readErr := settings.Read(&f)
+	faults := []error{readErr, app.CheckPort("DASHBOARD_ADDR", f.Addr), f.exposed(access), pathErr, alertsErr}
+	for _, host := range f.Hosts {
+		if host = strings.TrimSpace(host); host == "" || strings.ContainsAny(host, "/:@ ") {
+			faults = append(faults, fmt.Errorf("DASHBOARD_HOSTS has %q: each must be a name without port and path, such as keyfold.shop.example", host))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// exposed returns an error where other machines would reach the pages without a token, or tokens
+// would travel unencrypted.
+func (f DashboardFlags) exposed(access app.Access) error {
+	if httpapi.OnLoopback(f.Addr) || access.Guarded() && (f.proxied || access.Encrypted()) {
+		return nil
+	}
+	return fmt.Errorf("DASHBOARD_ADDR is %q, which is not a loopback address: set HTTP_TOKEN_FILE, and HTTP_TLS_CERT with HTTP_TLS_KEY "+
+		"or DASHBOARD_BEHIND_PROXY=true (--behind-proxy); or set it to 127.0.0.1:7090", f.Addr)
+}
+
+// config returns the server's settings; the error names every fault with the variable to change.
+func (f DashboardFlags) config(access app.Access) (httpapi.Config, error) {
+	if err := f.Check(access); err != nil {
+		return httpapi.Config{}, err
+	}
+	f.Bind()
+	_ = settings.Read(&f) // Check has told
+	c := httpapi.DefaultConfig()
+	access.Guard(&c)
+	c.Addr, c.BehindProxy, c.MaxConcurrent = f.Addr, f.proxied, 64
+	c.Sender, c.Total = httpapi.Rate{PerSecond: 50, Burst: 200}, httpapi.Rate{PerSecond: 500, Burst: 1000}
+	if access.Guarded() {
+		c.Sessions = httpapi.NewSessions()
+	}
+	if httpapi.OnLoopback(f.Addr) || len(f.Hosts) > 0 { // elsewhere the cookie of a session is sent to the host alone that gave it
+		c.Hosts = []string{}
+	}
+	for _, host := range f.Hosts {
+		c.Hosts = append(c.Hosts, strings.TrimSpace(host))
+	}
+	return c, c.Validate()
+}

@@ -1,0 +1,171 @@
+package dashboard
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"keyfold/service/status"
+	"keyfold/source/httpapi"
+)
+
+//go:embed page asset
+var files embed.FS
+
+// Config says where the pages are and who may see them.
+type Config struct {
+	Path     string            // that stands before each page's own, such as "/keyfold"; "": none
+	Hosts    []string          // names of the server in browsers, beside the loopback's
+	Sessions *httpapi.Sessions // nil: no token is needed
+	Version  string            // of the program
+	Now      func() time.Time  // nil: the machine's clock
+}
+
+// Sources are what the pages show.
+type Sources struct {
+	// Look asks servers and processes. before are the figures of an earlier look by address of
+	// the process: a quantile is of what came since then.
+	Look func(ctx context.Context, before map[string]map[string]float64) (*status.Report, error)
+	// Users are where pages of users are read; nil: there are none.
+	Users *Users
+	// Alerts asks Prometheus; nil: there is none.
+	Alerts func(context.Context) ([]Alert, error)
+}
+
+// Dashboard is an [httpapi.Application].
+type Dashboard struct {
+	config  Config
+	sources Sources
+	watch   *watch
+	routes  []route
+	origin  *http.CrossOriginProtection
+	manual  *manual
+	results *results
+}
+
+var prefix = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
+
+// New returns a dashboard, whose pages show nothing before [Dashboard.Run] runs.
+func New(config Config, sources Sources, log *slog.Logger) (*Dashboard, error) {
+	config.Path = strings.TrimSuffix(config.Path, "/")
+	if !prefix.MatchString(config.Path) || config.Path != "" && path.Clean(config.Path) != config.Path {
+		return nil, fmt.Errorf("the path %q must be like /keyfold: letters, digits and -._~ between slashes", config.Path)
+	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	d := &Dashboard{
+		config: config, sources: sources, routes: offered(routes(), sources), origin: http.NewCrossOriginProtection(),
+		watch: newWatch(sources.Look, config.Now, log), manual: readManual(config.Path), results: newResults(config.Now),
+	}
+	for _, host := range config.Hosts { // a proxy may name another host to this server than the browser knows
+		if err := d.origin.AddTrustedOrigin("https://" + host); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// Run looks at the installation until ctx ends.
+func (d *Dashboard) Run(ctx context.Context) {
+	defer d.results.close()
+	if d.sources.Look == nil {
+		<-ctx.Done()
+		return
+	}
+	d.watch.run(ctx)
+}
+
+// About implements [httpapi.Application].
+func (d *Dashboard) About() httpapi.About {
+	about := httpapi.About{InWords: d.inWords, Under: d.config.Path}
+	for _, r := range d.routes {
+		if r.scope == 0 {
+			about.Open = append(about.Open, d.config.Path+r.path)
+		}
+	}
+	return about
+}
+
+// Ready implements [httpapi.Application]: a page says itself what cannot be seen.
+func (d *Dashboard) Ready(context.Context) error { return nil }
+
+// Serve implements [httpapi.Application].
+func (d *Dashboard) Serve(r *httpapi.Request) *httpapi.Answer {
+	behind, found := strings.CutPrefix(r.URL.Path, d.config.Path)
+	if behind == "" {
+		behind = "/"
+	}
+	if behind == "/" && found && d.sources.alone() {
+		return d.lead(usersPath)
+	}
+	to := d.find(behind)
+	if !found || to == nil {
+		return nil
+	}
+	if refused := d.check(r, to); refused != nil {
+		return refused
+	}
+	a := to.serve(d, r)
+	if a.Header == nil {
+		a.Header = http.Header{}
+	}
+	for name, value := range headers {
+		a.Header.Set(name, value)
+	}
+	return a
+}
+
+func (d *Dashboard) check(r *httpapi.Request, to *route) *httpapi.Answer {
+	posts := to.path == loginPath || to.path == logoutPath
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+	case http.MethodPost:
+		if !posts {
+			return httpapi.RefuseMethod(r.Method, "GET, HEAD")
+		}
+		if err := d.origin.Check(r.Request); err != nil {
+			return httpapi.Refuse(http.StatusForbidden, httpapi.Fault{Reason: "foreign_origin", Error: "the form was sent from another site: open the page again, and send it from there"})
+		}
+	default:
+		return httpapi.RefuseMethod(r.Method, "GET, HEAD")
+	}
+	if to.scope != 0 {
+		return r.Require(to.scope)
+	}
+	return nil
+}
+
+// headers are those of every answer. Nothing is inline, and nothing comes from elsewhere.
+var headers = map[string]string{
+	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types keyfold",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cross-Origin-Resource-Policy": "same-origin",
+	"X-Frame-Options":              "DENY",
+	"Permissions-Policy":           "camera=(), geolocation=(), microphone=()",
+}
+
+// asset answers with a file, which a browser keeps under its ETag.
+func asset(name, kind string) func(*Dashboard, *httpapi.Request) *httpapi.Answer {
+	text, err := files.ReadFile("asset/" + name)
+	tag := etag(text)
+	return func(_ *Dashboard, r *httpapi.Request) *httpapi.Answer {
+		if err != nil {
+			return nil
+		}
+		a := answer(r, http.StatusOK, text, tag)
+		a.Type = kind
+		a.Header.Set("Cache-Control", "no-cache") // it asks each time, and is told 304
+		return a
+	}
+}
+
+var errFirstLook = errors.New("the first look at the installation is under way")

@@ -1,0 +1,45 @@
+package dashboard
+
+import (
+	"strings"
+
+	"keyfold/source/httpapi"
+)
+
+// route is one page or action.
+type route struct {
+	path  string        // behind the prefix; behind one that ends with a slash stands an id
+	name  string        // in the navigation; "": it is not there
+	key   string        // pressed after g
+	scope httpapi.Scope // that the token needs; 0: it is open to all
+	serve func(*Dashboard, *httpapi.Request) *httpapi.Answer
+}
+
+// routes returns the table of all that is answered.
+func routes() []route {
+	const read = httpapi.ScopeRead
+	return []route{
+		{"/", "Overview", "o", read, (*Dashboard).overview},
+		{"/workers", "Workers", "w", read, (*Dashboard).workers},
+		{"/alerts", "Alerts", "a", read, (*Dashboard).alerts},
+		{usersPath, "Users", "u", read, (*Dashboard).users},
+		{userPath, "", "", read, (*Dashboard).user},
+		{"/runbook", "Runbook", "r", read, (*Dashboard).runbook},
+		{"/search", "", "", read, (*Dashboard).search},
+		{loginPath, "", "", 0, (*Dashboard).login},
+		{logoutPath, "", "", 0, (*Dashboard).logout},
+		{"/style.css", "", "", 0, asset("style.css", "text/css; charset=utf-8")},
+		{"/live.js", "", "", 0, asset("live.js", "text/javascript; charset=utf-8")},
+	}
+}
+
+// find returns the route of a path behind the prefix, nil where there is none.
+func (d *Dashboard) find(path string) *route {
+	for i := range d.routes {
+		r := &d.routes[i]
+		if path == r.path || len(r.path) > 1 && strings.HasSuffix(r.path, "/") && strings.HasPrefix(path, r.path) {
+			return r
+		}
+	}
+	return nil
+}
