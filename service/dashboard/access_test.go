@@ -70,8 +70,8 @@ func login(s http.Handler, token string) *http.Cookie {
 // Every route is answered by its scope: without a token, with each kind of token, and with the
 // session of each.
 //
-// Promise(dashboard/scopes): Every page needs a token with the scope read, shown as a bearer token or by the login
-// form's cookie; a token without it gets 403, a revoked one ends its sessions at the next request.
+// Promise(dashboard/scopes): Every page needs a token with the scope read, as a bearer token or by the login's cookie; a
+// revoked token ends its sessions.
 func TestEveryRouteByItsScope(t *testing.T) {
 	s, _ := withTokens(t, "")
 	for _, to := range routes() {
@@ -232,8 +232,8 @@ func TestForeignRequestsAreRefused(t *testing.T) {
 
 // Every answer has the headers that keep a browser from anything else.
 //
-// Promise(dashboard/headers): Every answer, refusals too, has the strict Content-Security-Policy without inline code, nosniff,
-// no-referrer, no-store for pages, and same-origin for opener and resource.
+// Promise(dashboard/headers): Every answer, refusals too, has a Content-Security-Policy without inline code, nosniff, no-referrer,
+// and no-store for pages.
 func TestHeaders(t *testing.T) {
 	s, _ := withTokens(t, "")
 	requests := map[string][]func(*http.Request){"/nowhere": {bearing(reader)}, "/workers": nil, "/alerts": {bearing(sender)}, "/runbook": {func(r *http.Request) { r.Host = "evil.example" }}}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -184,7 +185,7 @@ func (d *Dashboard) inWords(r *http.Request, a *httpapi.Answer) *httpapi.Answer 
 		name, l.Title, l.Data = "login", "Log in", loginView{Next: d.next(r)}
 	}
 	body, end := draw(name, l, foot{})
-	a.Page = append(body, end...)
+	a.Page = slices.Concat(body, end)
 	if a.Header == nil {
 		a.Header = http.Header{}
 	}

@@ -86,7 +86,9 @@ func overviewOf(seen *snapshot, m *manual) overview {
 		o.Servers = append(o.Servers, server{s, state})
 	}
 	for _, t := range []table{
-		{ID: "queues", Table: r.QueueTable()}, {ID: "outbox", Table: r.OutboxTable()}, {ID: "streams", Table: r.StreamTable()},
+		{ID: "queues", Table: r.QueueTable()},
+		{ID: "outbox", Table: r.OutboxTable()},
+		{ID: "streams", Table: r.StreamTable()},
 		{ID: "processes", Table: r.ProcessTable(), Link: "/workers"},
 	} {
 		if len(t.Rows) > 0 {

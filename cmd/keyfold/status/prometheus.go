@@ -55,7 +55,7 @@ func (p *alerts) ask(ctx context.Context) ([]dashboard.Alert, error) {
 	}
 	response, err := p.client.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("Prometheus does not answer; check that it runs, and that PROMETHEUS_URL is right (%w)", unwrapURL(err))
+		return nil, fmt.Errorf("no answer from Prometheus; check that it runs, and that PROMETHEUS_URL is right (%w)", unwrapURL(err))
 	}
 	defer func() { _ = response.Body.Close() }()
 	var answer struct {
@@ -69,7 +69,7 @@ func (p *alerts) ask(ctx context.Context) ([]dashboard.Alert, error) {
 		}
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("Prometheus answers %s: is PROMETHEUS_URL right?", response.Status)
+		return nil, fmt.Errorf("the answer of Prometheus is %s: is PROMETHEUS_URL right?", response.Status)
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&answer); err != nil {
 		return nil, fmt.Errorf("what answers at PROMETHEUS_URL is not Prometheus: %w", err)

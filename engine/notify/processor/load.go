@@ -137,7 +137,7 @@ func (f *flush) settleKnown(w *work) (again []resend) {
 		key := w.known[items[0].Event.ID]
 		waits := f.undispatched(w, items)
 		switch {
-		case !key.Of(w.user) && !(key.Erased() && w.erased()):
+		case !key.Of(w.user) && (!key.Erased() || !w.erased()):
 			f.settle(w, &d, Verdict{Outcome: Dead, Err: notify.ErrAnotherUser})
 		case len(waits) > 0:
 			again = append(again, resend{work: w, delivery: d, keys: waits})
