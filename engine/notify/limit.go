@@ -18,6 +18,7 @@ type Limit struct {
 	Within  engine.Millis
 	keyAt   int    // which of [Sent.Keys] is of its key
 	keyed   uint64 // begins the hashes of the key
+	tag     uint8  // ends them, so that they are known among [Sent.Keys] of another set
 	sources []uint32
 	names   ChannelSet
 }
@@ -91,10 +92,14 @@ func (p *Policy) Prepare() {
 		key := strings.Join(l.Key, "\x00")
 		l.keyAt = slices.Index(keys, key)
 		l.keyed = xxhash.Sum64String(key)
+		if l.tag = uint8(l.keyed); l.keyAt > 0 && l.tag == uint8(xxhash.Sum64String(keys[0])) {
+			l.tag++
+		}
 	}
 }
 
-// keyOf returns the hash of an event's values of the limit's key; 0: a value is missing.
+// keyOf returns the hash of an event's values of the limit's key, with the limit's tag in the
+// last byte; 0: a value is missing. Two values of one user have the same in one of 16 million pairs.
 func (l *Limit) keyOf(n *Notification) uint32 {
 	d := xxhash.NewWithSeed(l.keyed)
 	for _, name := range l.Key {
@@ -105,25 +110,31 @@ func (l *Limit) keyOf(n *Notification) uint32 {
 		_, _ = d.WriteString(value)
 		_, _ = d.Write([]byte{0})
 	}
-	return max(1, uint32(d.Sum64()))
+	return max(1, uint32(d.Sum64())&0xffffff)<<8 | uint32(l.tag)
 }
 
 // covers reports whether a limit bounds a send, such as the one that an event will be.
 func (l *Limit) covers(p *Policy, s *Sent) bool {
 	switch {
-	case len(l.Of.Types) == 0 && !p.Types[s.Type].Capped, len(l.Key) > 0 && s.Keys[l.keyAt] == 0:
+	case len(l.Of.Types) == 0 && !p.Types[s.Type].Capped, len(l.Key) > 0 && s.key(l) == 0:
 		return false
 	default:
 		return l.counts(s, s.key(l))
 	}
 }
 
-// key returns the hash of a limit's key; 0: it has none.
+// key returns the hash of a limit's key; 0: it has none. Another set may have put it into
+// another place.
 func (s *Sent) key(l *Limit) uint32 {
 	if len(l.Key) == 0 {
 		return 0
 	}
-	return s.Keys[l.keyAt]
+	for _, key := range s.Keys {
+		if key != 0 && uint8(key) == l.tag {
+			return key
+		}
+	}
+	return 0
 }
 
 // counts reports whether a send is one of those that a limit bounds; key is that of the

@@ -47,3 +47,24 @@ func TestKeysAreInOrder(t *testing.T) {
 		}
 	}
 }
+
+// A slot whose keys another set has put into other places is bound by the limits of this one: it
+// moves to no place that they hold.
+func TestAKeyIsKnownInAnyPlace(t *testing.T) {
+	p := testPolicy()
+	p.Limits = []Limit{{Name: "source", Key: []string{"source"}, Most: 1, Within: hour}, {Name: "title", Key: []string{"title"}, Most: 1, Within: hour}}
+	p.Prepare()
+	s := p.SentOf(newScene().event, nil)
+	s.Type = Promo
+	swapped := s
+	swapped.Keys = [MaxKeys]uint32{s.Keys[1], s.Keys[0]}
+	for i := range p.Limits {
+		if l := &p.Limits[i]; s.key(l) == 0 || swapped.key(l) != s.key(l) || !l.covers(&p, &swapped) {
+			t.Errorf("limit %d has the key %x, in the other place %x", i, s.key(l), swapped.key(l))
+		}
+	}
+	var none Sent
+	if l := &p.Limits[0]; none.key(l) != 0 {
+		t.Errorf("a send without keys has the key %x", none.key(l))
+	}
+}
