@@ -72,12 +72,13 @@ func (a *API) merge(ctx context.Context, alias, user string) *httpapi.Answer {
 	return ok(done)
 }
 
-// own tells events of aliases whose they are, of those whose keys are another user's. It
-// returns the keys that are another user's all the same.
-func (a *API) own(ctx context.Context, keys []notify.Known, event func(*notify.Known) *notify.Notification) (others []notify.Known, err error) {
+// own tells entries of aliases whose they are, of those whose keys are another user's. It
+// returns the keys that are another user's all the same. An event itself is not changed: it may
+// be on its way to a decision.
+func (a *API) own(ctx context.Context, keys []notify.Known, of func(*notify.Known) *entry) (others []notify.Known, err error) {
 	var ids []string
 	for i := range keys {
-		ids = append(ids, event(&keys[i]).UserID)
+		ids = append(ids, of(&keys[i]).event.UserID)
 	}
 	if len(ids) == 0 {
 		return nil, nil
@@ -87,24 +88,21 @@ func (a *API) own(ctx context.Context, keys []notify.Known, event func(*notify.K
 		return nil, err
 	}
 	for i := range keys {
-		e := event(&keys[i])
-		if e.Person = persons[e.UserID]; e.Person == e.UserID {
-			e.Person = ""
-		}
-		if !keys[i].Of(e.User()) {
+		e := of(&keys[i])
+		if e.person = persons[e.event.UserID]; !keys[i].Of(e.person) {
 			others = append(others, keys[i])
 		}
 	}
-	return a.withoutErased(ctx, others, event)
+	return a.withoutErased(ctx, others, of)
 }
 
 // withoutErased leaves out the keys of erased users whose events were posted for erased ones: of
 // an alias it is no longer known whose it was.
-func (a *API) withoutErased(ctx context.Context, keys []notify.Known, event func(*notify.Known) *notify.Notification) (others []notify.Known, err error) {
+func (a *API) withoutErased(ctx context.Context, keys []notify.Known, of func(*notify.Known) *entry) (others []notify.Known, err error) {
 	var ids []string
 	for i := range keys {
 		if keys[i].Erased() {
-			ids = append(ids, event(&keys[i]).UserID)
+			ids = append(ids, of(&keys[i]).event.UserID)
 		}
 	}
 	if len(ids) == 0 {
@@ -115,7 +113,7 @@ func (a *API) withoutErased(ctx context.Context, keys []notify.Known, event func
 		return nil, err
 	}
 	for i := range keys {
-		if !keys[i].Erased() || !erased[event(&keys[i]).UserID] {
+		if !keys[i].Erased() || !erased[of(&keys[i]).event.UserID] {
 			others = append(others, keys[i])
 		}
 	}

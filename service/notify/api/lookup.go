@@ -44,7 +44,7 @@ func (a *API) lookUp(ctx context.Context, q *request) {
 			continue
 		}
 		e.repeat = true
-		q.compare(e, before.event.User(), before.event.Body)
+		q.compare(e, before.event.UserID, before.event.Body)
 	}
 	ids = a.lookUpRepeats(ctx, first, ids)
 	bounded, cancel := context.WithTimeout(ctx, lookupTimeout)
@@ -97,7 +97,7 @@ func (a *API) lookUpKeys(ctx context.Context, q *request, first map[uuid.UUID]*e
 			others = append(others, key)
 		}
 	}
-	if others, err = a.own(ctx, others, func(k *notify.Known) *notify.Notification { return first[k.EventID].event }); err != nil {
+	if others, err = a.own(ctx, others, func(k *notify.Known) *entry { return first[k.EventID] }); err != nil {
 		return err
 	}
 	for _, key := range others {
@@ -143,7 +143,7 @@ func (a *API) keys(ctx context.Context, ids []uuid.UUID) ([]notify.Known, error)
 func (q *request) compare(e *entry, user string, body []byte) {
 	fault := notify.Fault{Field: "event_id", Reason: notify.ReasonAnotherUser, Text: fmt.Sprintf(
 		"event %s: %s: give each event an event_id of its own", e.event.ID, "event_id belongs to another user's event")}
-	if user == e.event.User() {
+	if user == e.owner() {
 		mine, err := notify.ContentID(e.event.Body)
 		stored, storedErr := notify.ContentID(body)
 		if err != nil || storedErr != nil || mine == stored {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 
@@ -15,7 +16,11 @@ type entry struct {
 	faults []notify.Fault
 	repeat bool         // it was decided before, or stands earlier in the request
 	known  notify.Known // of the decision; zero: none is known
+	person string       // the user that the event's is an alias of, or that one itself; "": it was not looked up
 }
+
+// owner returns whose the event is, as far as that was looked up.
+func (e *entry) owner() string { return cmp.Or(e.person, e.event.UserID) }
 
 // refused reports whether an entry goes no further.
 func (e *entry) refused() bool { return len(e.faults) > 0 }

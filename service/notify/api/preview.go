@@ -43,6 +43,7 @@ func (a *API) preview(r *httpapi.Request) *httpapi.Answer {
 	if err != nil {
 		return unread(err, "the user's state could not be read; ask again")
 	}
+	q.entries[0].person = event.Person
 	if known := standing.Known[0]; known.Outcome != 0 {
 		return a.previewKnown(r, q, known)
 	}
@@ -64,7 +65,7 @@ func (a *API) previewKnown(r *httpapi.Request, q *request, known notify.Known) *
 	}
 	e := &q.entries[0]
 	switch {
-	case !known.Of(e.event.User()):
+	case !known.Of(e.owner()):
 		q.compare(e, known.User, nil)
 	case stored == nil:
 		return refuse(http.StatusNotFound, "event_id", "not_found", "it was decided, and its record is deleted by now")

@@ -130,10 +130,10 @@ func (a *API) poll(ctx context.Context, q *request) error {
 func (a *API) learn(ctx context.Context, q *request, open map[uuid.UUID][]*entry, keys []notify.Known) error {
 	for _, key := range keys {
 		for _, e := range open[key.EventID] {
-			if e.known = key; key.Outcome == 0 || key.Of(e.event.User()) {
+			if e.known = key; key.Outcome == 0 || key.Of(e.owner()) {
 				continue
 			}
-			others, err := a.own(ctx, []notify.Known{key}, func(*notify.Known) *notify.Notification { return e.event })
+			others, err := a.own(ctx, []notify.Known{key}, func(*notify.Known) *entry { return e })
 			if err != nil {
 				return err
 			}
