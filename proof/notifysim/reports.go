@@ -19,6 +19,9 @@ import (
 // report sends what the senders say of a dispatch: a failure, a delivery or what the user did,
 // both in any order, or nothing, some of it twice. s.mu is held.
 func (s *senders) report(dispatch *notify.Dispatch, at engine.Millis) {
+	if s.over {
+		return
+	}
 	d := s.rng("report", keyOf(dispatch.ID))
 	for _, status := range []notify.Status{notify.DeliveryFailed, notify.Delivered} {
 		if !d.Chance(500) {

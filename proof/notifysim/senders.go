@@ -20,6 +20,7 @@ type senders struct {
 	times []time.Duration // aligned with it
 
 	reporting int                           // reports that are not applied
+	over      bool                          // no notifier will take reports any more
 	greatest  map[uuid.UUID]notify.Delivery // what the reports come to, by dispatch
 	said      map[uuid.UUID]notify.Reported // all that was reported, by dispatch
 }

@@ -237,6 +237,7 @@ func (s *simulation) left() string {
 	case len(waiting) > 0:
 		return fmt.Sprintf("dispatch %v is not confirmed", waiting[0].ID)
 	}
+	s.senders.over = true // a sender may be slow until the notifiers have stopped
 	return ""
 }
 
