@@ -72,7 +72,7 @@ func TestPagesInABrowser(t *testing.T) {
 	watch(t, b, url, say)
 }
 
-// watch looks at a page that nobody touches.
+// watch looks at a page that is left alone.
 func watch(t *testing.T, b *chromiumtest.Browser, url string, say func(int, string)) {
 	b.Set(chromiumtest.View{Width: 1280, Script: true})
 	b.Go(url + "/ui/users/4242")

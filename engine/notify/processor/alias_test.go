@@ -120,6 +120,17 @@ func TestMergeInMidFlush(t *testing.T) {
 	f.verified(t, "b")
 }
 
+// A ledger reads users before keys. A merge that comes between makes no event another user's.
+func TestMergeBetweenTwoReadings(t *testing.T) {
+	f := tight(t)
+	first := post(t, "a", "MESSAGE", "one")
+	f.decideEvents(t, first)
+	f.faults.between = func() { f.merge(t, "a", "b") }
+	if v := f.decide(t.Context(), processor.Delivery{Event: first, Redelivered: true})[0]; v.Outcome != processor.Known || v.Key.User != "b" {
+		t.Errorf("%+v", v)
+	}
+}
+
 // withUser is an event of another user under the same id.
 func withUser(t *testing.T, e *notify.Notification, user string) *notify.Notification {
 	t.Helper()

@@ -114,6 +114,8 @@ type faulty struct {
 	reads     int // calls of Undispatched
 	noRecords bool
 	damaged   []string // users that cannot be read
+	// between is called once, after the users of a load are read and before the keys.
+	between func()
 }
 
 var errFlaky = errors.New("the connection was reset")
@@ -146,7 +148,16 @@ func (f *faulty) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing
 			unreadable.Users[asks[i].User] = engine.ConfigurationError("ledger_corrupt", errFlaky)
 		}
 	}
+	var before []notify.Standing
+	if f.between != nil {
+		before, _ = f.Ledger.Load(ctx, asks)
+		f.between()
+		f.between = nil
+	}
 	all, err := f.Ledger.Load(ctx, asks)
+	for i := range before {
+		all[i].State, all[i].Version = before[i].State, before[i].Version
+	}
 	if len(unreadable.Users) > 0 {
 		err = unreadable
 	}

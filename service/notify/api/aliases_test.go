@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/uuid"
@@ -72,6 +73,11 @@ func TestAliases(t *testing.T) {
 	}
 	if status, p := post(event(uuid.New(), "anon/7", "another text")); status != 200 || len(p.Decisions) != 1 {
 		t.Errorf("the alias: %d %+v", status, p)
+	}
+	for _, user := range []string{"anna", "anon/7"} {
+		if _, c := w.cancel(t, "application/json", fmt.Sprintf(`{"user_id":%q,"event_id":%q}`, user, first), bearer("01")); c[0].Status != "sent" {
+			t.Errorf("a cancellation for %s: %+v", user, c)
+		}
 	}
 	var preview Preview
 	if status, _ := w.ask(t, call{method: "POST", path: previewPath, kind: "application/json", body: event(uuid.New(), "anon/7", "a third text"), header: bearer("01")}, &preview); status != 200 || preview.Record.UserID != "anna" {
