@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +28,11 @@ type Config struct {
 	Sessions *httpapi.Sessions // nil: no token is needed
 	Version  string            // of the program
 	Now      func() time.Time  // nil: the machine's clock
+
+	// Actions says that pages change something, for those whose token has the scope admin. Without
+	// tokens a browser is asked once, with the name of the machine.
+	Actions bool
+	Machine string
 }
 
 // Sources are what the pages show.
@@ -37,6 +44,8 @@ type Sources struct {
 	Users *Users
 	// Alerts asks Prometheus; nil: there is none.
 	Alerts func(context.Context) ([]Alert, error)
+	// Actions are what pages can change.
+	Actions []Action
 }
 
 // Dashboard is an [httpapi.Application].
@@ -48,6 +57,9 @@ type Dashboard struct {
 	origin  *http.CrossOriginProtection
 	manual  *manual
 	results *results
+	plans   *plans
+	jobs    *jobs
+	journal *journal
 }
 
 var prefix = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
@@ -62,8 +74,9 @@ func New(config Config, sources Sources, log *slog.Logger) (*Dashboard, error) {
 		config.Now = time.Now
 	}
 	d := &Dashboard{
-		config: config, sources: sources, routes: offered(routes(), sources), origin: http.NewCrossOriginProtection(),
+		config: config, sources: sources, routes: offered(routes(), config, sources), origin: http.NewCrossOriginProtection(),
 		watch: newWatch(sources.Look, config.Now, log), manual: readManual(config.Path), results: newResults(config.Now),
+		plans: newPlans(config.Now), jobs: newJobs(config.Now), journal: &journal{now: config.Now, log: log},
 	}
 	for _, host := range config.Hosts { // a proxy may name another host to this server than the browser knows
 		if err := d.origin.AddTrustedOrigin("https://" + host); err != nil {
@@ -76,6 +89,7 @@ func New(config Config, sources Sources, log *slog.Logger) (*Dashboard, error) {
 // Run looks at the installation until ctx ends.
 func (d *Dashboard) Run(ctx context.Context) {
 	defer d.results.close()
+	defer d.jobs.close()
 	if d.sources.Look == nil {
 		<-ctx.Done()
 		return
@@ -114,6 +128,9 @@ func (d *Dashboard) Serve(r *httpapi.Request) *httpapi.Answer {
 		return refused
 	}
 	a := to.serve(d, r)
+	if a == nil {
+		return nil
+	}
 	if a.Header == nil {
 		a.Header = http.Header{}
 	}
@@ -123,19 +140,16 @@ func (d *Dashboard) Serve(r *httpapi.Request) *httpapi.Answer {
 	return a
 }
 
+// check refuses what the route does not take, and who may not.
 func (d *Dashboard) check(r *httpapi.Request, to *route) *httpapi.Answer {
-	posts := to.path == loginPath || to.path == logoutPath
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-	case http.MethodPost:
-		if !posts {
-			return httpapi.RefuseMethod(r.Method, "GET, HEAD")
-		}
+	takes := cmp.Or(to.takes, "GET, HEAD")
+	if !slices.Contains(strings.Split(takes, ", "), r.Method) {
+		return httpapi.RefuseMethod(r.Method, takes)
+	}
+	if r.Method == http.MethodPost {
 		if err := d.origin.Check(r.Request); err != nil {
 			return httpapi.Refuse(http.StatusForbidden, httpapi.Fault{Reason: "foreign_origin", Error: "the form was sent from another site: open the page again, and send it from there"})
 		}
-	default:
-		return httpapi.RefuseMethod(r.Method, "GET, HEAD")
 	}
 	if to.scope != 0 {
 		return r.Require(to.scope)

@@ -75,13 +75,15 @@ type RecentUser struct {
 func (s *Sources) alone() bool { return s.Look == nil && s.Users != nil }
 
 // offered returns the routes of what there is to show.
-func offered(all []route, sources Sources) []route {
+func offered(all []route, config Config, sources Sources) []route {
 	return slices.DeleteFunc(all, func(r route) bool {
 		switch r.path {
 		case "/", "/workers", "/alerts", "/runbook":
 			return sources.alone()
 		case usersPath, userPath:
 			return sources.Users == nil
+		case auditPath, jobPath, planPath, doPath, unlockPath:
+			return !config.Actions
 		}
 		return false
 	})

@@ -116,7 +116,7 @@ func (g *guard) admit(r *http.Request) (visitor, *Answer) {
 func (g *guard) identify(r *http.Request, now time.Time) (sender visitor, refused *Answer) {
 	address := addressOf(r)
 	if g.tokens == nil {
-		return visitor{address, whole}, nil
+		return visitor{key: address, may: whole}, nil
 	}
 	shown, all := bearer(r), g.tokens.get()
 	digest, may := all.find(shown)
@@ -124,7 +124,7 @@ func (g *guard) identify(r *http.Request, now time.Time) (sender visitor, refuse
 		digest, may = g.sessions.find(r, all, now)
 	}
 	if may.scopes != 0 {
-		return visitor{string(digest[:]), may}, nil
+		return visitor{string(digest[:]), may, true}, nil
 	}
 	if wait := take(now, g.senders.of(address)); wait > 0 {
 		return visitor{}, tooMany(wait)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 
 	"github.com/sourcegraph/conc"
@@ -33,7 +34,7 @@ func (c *DashboardCmd) Service() {}
 // Help is the long text.
 func (c *DashboardCmd) Help() string {
 	return `The pages show what "keyfold status" prints, figures of the last 15 minutes, the processes one by one, alerts and
-the runbook. They look, and change nothing; the command takes no message and may be stopped at any time.
+the runbook. They look, and change nothing unless --actions is given; the command may be stopped at any time.
 
 Without tokens it listens on loopback only. Beyond loopback it needs tokens, and TLS or --behind-proxy: a browser is asked for
 a token with the scope read once, and other programs send the header "Authorization: Bearer TOKEN".
@@ -78,7 +79,10 @@ func (c *DashboardCmd) Run(a *app.App) error {
 	defer func() { _ = people.Close() }() // it only read
 	sources.Users = people.Users()
 	log := a.Log.With("component", "dashboard")
-	pages, err := dashboard.New(dashboard.Config{Path: c.Pages.Path, Hosts: config.Hosts, Sessions: config.Sessions, Version: version.Read().Version}, sources, log)
+	machine, _ := os.Hostname() // without a name the page says "this machine"
+	pages, err := dashboard.New(dashboard.Config{
+		Path: c.Pages.Path, Hosts: config.Hosts, Sessions: config.Sessions, Version: version.Read().Version, Actions: c.Pages.may(), Machine: machine,
+	}, sources, log)
 	if err != nil {
 		return err
 	}

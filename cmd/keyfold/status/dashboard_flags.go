@@ -20,11 +20,23 @@ type DashboardFlags struct {
 	BehindProxy settings.Switch `name:"behind-proxy" env:"DASHBOARD_BEHIND_PROXY" help:"A proxy with TLS is in front: allow an address beyond loopback without TLS."`
 	Prometheus  string          `name:"prometheus-url" env:"PROMETHEUS_URL" placeholder:"URL" help:"Prometheus, for the alerts that fire: http://prometheus:9090."`
 
-	proxied bool // what BehindProxy sets
+	Actions settings.Switch `name:"actions" env:"DASHBOARD_ACTIONS" help:"Pages may change something: for tokens with the scope admin, or on loopback without tokens after a click."`
+
+	proxied, acts bool // what the switches set
 }
 
-// Bind binds the switch to its place.
-func (f *DashboardFlags) Bind() { f.BehindProxy.Bind(&f.proxied) }
+// Bind binds the switches to their places.
+func (f *DashboardFlags) Bind() {
+	f.BehindProxy.Bind(&f.proxied)
+	f.Actions.Bind(&f.acts)
+}
+
+// may reports whether pages change something. Check has judged the flags.
+func (f DashboardFlags) may() bool {
+	f.Bind()
+	_ = settings.Read(&f)
+	return f.acts
+}
 
 // Check judges the flags. access are the tokens and certificates beside them.
 func (f DashboardFlags) Check(access app.Access) error {
