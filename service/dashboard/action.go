@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"keyfold/service/status"
@@ -62,6 +61,19 @@ func (d *Dashboard) acts(r *httpapi.Request) bool {
 	return d.config.Actions && r.May(httpapi.ScopeAdmin) && (d.config.Sessions != nil || d.plans.unlocked(r.Request))
 }
 
+// offers reports whether pages offer an action to the viewer.
+func (d *Dashboard) offers(r *httpapi.Request, name string) bool { return d.action(name) != nil && d.acts(r) }
+
+// action returns an action by its name, nil where there is none.
+func (d *Dashboard) action(name string) *Action {
+	for i := range d.sources.Actions {
+		if d.sources.Actions[i].Name == name {
+			return &d.sources.Actions[i]
+		}
+	}
+	return nil
+}
+
 // locked refuses those to whom pages offer no actions; nil: they are offered.
 func (d *Dashboard) locked(r *httpapi.Request) *httpapi.Answer {
 	if d.acts(r) {
@@ -75,12 +87,10 @@ func (d *Dashboard) plan(r *httpapi.Request) *httpapi.Answer {
 	if refused := d.locked(r); refused != nil {
 		return refused
 	}
-	name := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, d.config.Path), planPath)
-	at := slices.IndexFunc(d.sources.Actions, func(a Action) bool { return a.Name == name })
-	if at < 0 {
+	action := d.action(strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, d.config.Path), planPath))
+	if action == nil {
 		return nil
 	}
-	action := &d.sources.Actions[at]
 	form, refused := r.Form(cmp.Or(action.Form, maxForm))
 	if refused != nil {
 		return refused

@@ -12,6 +12,7 @@ import (
 	"github.com/sourcegraph/conc"
 
 	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/keyfold/profiles"
 	"keyfold/cmd/keyfold/reach"
 	"keyfold/cmd/keyfold/recommending"
 	"keyfold/internal/shutdown"
@@ -77,7 +78,7 @@ func (c *DashboardCmd) Run(a *app.App) error {
 		return err
 	}
 	defer func() { _ = people.Close() }() // it only read
-	sources.Users = people.Users()
+	sources.Users, sources.Actions = people.Users(), profiles.Actions(a)
 	log := a.Log.With("component", "dashboard")
 	machine, _ := os.Hostname() // without a name the page says "this machine"
 	pages, err := dashboard.New(dashboard.Config{
