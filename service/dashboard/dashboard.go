@@ -40,6 +40,8 @@ type Sources struct {
 	// Look asks servers and processes. before are the figures of an earlier look by address of
 	// the process: a quantile is of what came since then.
 	Look func(ctx context.Context, before map[string]map[string]float64) (*status.Report, error)
+	// Single says that all is one process: it has no page of processes, alerts and the runbook.
+	Single bool
 	// Users are where pages of users are read; nil: there are none.
 	Users *Users
 	// Alerts asks Prometheus; nil: there is none.

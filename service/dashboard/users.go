@@ -74,12 +74,17 @@ type RecentUser struct {
 // alone reports whether users are all that is shown.
 func (s *Sources) alone() bool { return s.Look == nil && s.Users != nil }
 
+// single reports whether all is one process.
+func (s *Sources) single() bool { return s.Single || s.alone() }
+
 // offered returns the routes of what there is to show.
 func offered(all []route, config Config, sources Sources) []route {
 	return slices.DeleteFunc(all, func(r route) bool {
 		switch r.path {
-		case "/", "/workers", "/alerts", "/runbook":
+		case "/":
 			return sources.alone()
+		case "/workers", "/alerts", "/runbook":
+			return sources.single()
 		case usersPath, userPath:
 			return sources.Users == nil
 		case auditPath, jobPath, planPath, doPath, unlockPath:
@@ -141,7 +146,7 @@ func (d *Dashboard) found(q string) string {
 		return ""
 	case ok:
 		return userPath + strconv.Itoa(int(id))
-	case d.sources.alone(): // there is nothing else to search
+	case d.sources.single(): // there is nothing else to search
 		return usersPath + "?" + url.Values{"q": {q}}.Encode()
 	}
 	return ""
@@ -152,7 +157,7 @@ func (d *Dashboard) searches() string {
 	switch {
 	case d.sources.Users == nil:
 		return "words of the runbook"
-	case d.sources.alone():
+	case d.sources.single():
 		return "a user's id"
 	}
 	return "a user's id, or words"
