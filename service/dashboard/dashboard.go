@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"keyfold/internal/chart"
 	"keyfold/service/status"
 	"keyfold/source/httpapi"
 )
@@ -48,6 +49,8 @@ type Sources struct {
 	Alerts func(context.Context) ([]Alert, error)
 	// Past asks for figures of a longer span than the dashboard keeps; nil: there are none.
 	Past func(ctx context.Context, span time.Duration) (*Past, error)
+	// Evaluated returns the page of the last evaluation, and when it was written; nil: none is kept.
+	Evaluated func() (*chart.Page, time.Time, error)
 	// Actions are what pages can change.
 	Actions []Action
 }
@@ -174,6 +177,9 @@ var headers = map[string]string{
 // asset answers with a file, which a browser keeps under its ETag.
 func asset(name, kind string) func(*Dashboard, *httpapi.Request) *httpapi.Answer {
 	text, err := files.ReadFile("asset/" + name)
+	if path.Ext(name) == ".css" {
+		text = []byte(unspaced.Replace(string(text)))
+	}
 	tag := etag(text)
 	return func(_ *Dashboard, r *httpapi.Request) *httpapi.Answer {
 		if err != nil {
@@ -185,5 +191,8 @@ func asset(name, kind string) func(*Dashboard, *httpapi.Request) *httpapi.Answer
 		return a
 	}
 }
+
+// unspaced leaves out of a style what is there for its readers.
+var unspaced = strings.NewReplacer("; }", "}", " }", "}", " { ", "{", ": ", ":")
 
 var errFirstLook = errors.New("the first look at the installation is under way")

@@ -26,6 +26,7 @@ func routes() []route {
 		{"/alerts", "Alerts", "a", read, "", (*Dashboard).alerts},
 		{usersPath, "Users", "u", read, "", (*Dashboard).users},
 		{userPath, "", "", read, "", (*Dashboard).user},
+		{evaluationPath, "Evaluation", "e", read, "", (*Dashboard).evaluation},
 		{auditPath, "Audit", "l", admin, "", (*Dashboard).audits},
 		{"/runbook", "Runbook", "r", read, "", (*Dashboard).runbook},
 		{"/search", "", "", read, "", (*Dashboard).search},

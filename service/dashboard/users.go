@@ -85,6 +85,8 @@ func offered(all []route, config Config, sources Sources) []route {
 			return sources.alone()
 		case "/workers", "/alerts", "/runbook":
 			return sources.single()
+		case evaluationPath:
+			return sources.Evaluated == nil
 		case usersPath, userPath:
 			return sources.Users == nil
 		case auditPath, jobPath, planPath, doPath, unlockPath:

@@ -8,13 +8,16 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/sourcegraph/conc"
 
+	"keyfold/cmd/evaluate"
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/keyfold/profiles"
 	"keyfold/cmd/keyfold/reach"
 	"keyfold/cmd/keyfold/recommending"
+	"keyfold/internal/chart"
 	"keyfold/internal/shutdown"
 	"keyfold/internal/version"
 	"keyfold/service/dashboard"
@@ -72,6 +75,9 @@ func (c *DashboardCmd) Run(a *app.App) error {
 	}}
 	if past != nil {
 		sources.Alerts, sources.Past = past.alerts, past.past
+	}
+	if file := c.Pages.Evaluated; file != "" {
+		sources.Evaluated = func() (*chart.Page, time.Time, error) { return evaluate.ReadPage(file, a.Vectors.Offline) }
 	}
 	people, err := recommending.NewPages(a)
 	if err != nil {

@@ -20,7 +20,8 @@ type DashboardFlags struct {
 	BehindProxy settings.Switch `name:"behind-proxy" env:"DASHBOARD_BEHIND_PROXY" help:"A proxy with TLS is in front: allow an address beyond loopback without TLS."`
 	Prometheus  string          `name:"prometheus-url" env:"PROMETHEUS_URL" placeholder:"URL" help:"Prometheus, for the alerts that fire and for plots of up to 7 days: http://prometheus:9090."`
 
-	Actions settings.Switch `name:"actions" env:"DASHBOARD_ACTIONS" help:"Pages may change something: for tokens with the scope admin, or on loopback without tokens after a click."`
+	Evaluated string          `name:"eval-report" env:"DASHBOARD_EVAL_REPORT" placeholder:"FILE" help:"What keyfold eval -o json has printed last, for the page of the evaluation."`
+	Actions   settings.Switch `name:"actions" env:"DASHBOARD_ACTIONS" help:"Pages may change something: for tokens with the scope admin, or on loopback without tokens after a click."`
 
 	proxied, acts bool // what the switches set
 }
