@@ -34,6 +34,7 @@ type Config struct {
 	// tokens a browser is asked once, with the name of the machine.
 	Actions bool
 	Machine string
+	Named   bool // a proxy names each viewer: none is asked
 }
 
 // Sources are what the pages show.

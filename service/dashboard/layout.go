@@ -128,7 +128,7 @@ func (d *Dashboard) page(r *httpapi.Request, name, title string, seen *snapshot,
 		Login:  d.config.Sessions != nil, Acts: d.acts(r), Data: data,
 	}
 	l.Here = d.within((&url.URL{Path: l.Path, RawQuery: r.URL.RawQuery}).String())
-	if d.config.Actions && d.config.Sessions == nil && !l.Acts {
+	if d.config.Actions && !d.asksNone() && !l.Acts {
 		l.Unlock = cmp.Or(d.config.Machine, "this machine")
 	}
 	if seen.Report != nil {

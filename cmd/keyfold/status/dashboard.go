@@ -88,7 +88,7 @@ func (c *DashboardCmd) Run(a *app.App) error {
 	log := a.Log.With("component", "dashboard")
 	machine, _ := os.Hostname() // without a name the page says "this machine"
 	pages, err := dashboard.New(dashboard.Config{
-		Path: c.Pages.Path, Hosts: config.Hosts, Sessions: config.Sessions, Version: version.Read().Version, Actions: c.Pages.may(), Machine: machine,
+		Path: c.Pages.Path, Hosts: config.Hosts, Sessions: config.Sessions, Version: version.Read().Version, Actions: c.Pages.may(), Machine: machine, Named: config.Users.Header != "",
 	}, sources, log)
 	if err != nil {
 		return err
