@@ -38,7 +38,7 @@ func (c *DashboardCmd) Service() {}
 // Help is the long text.
 func (c *DashboardCmd) Help() string {
 	return `The pages show what "keyfold status" prints, figures of the last 15 minutes, the processes one by one, alerts and
-the runbook. They look, and change nothing unless --actions is given; the command may be stopped at any time.
+the runbook. They only read unless --actions is given; the command may be stopped at any time.
 
 Without tokens it listens on loopback only. Beyond loopback it needs tokens, and TLS or --behind-proxy: a browser is asked for
 a token with the scope read once, and other programs send the header "Authorization: Bearer TOKEN".
