@@ -39,7 +39,7 @@ type streamCmd struct {
 	Only    []string      `sep:"none" help:"Ways to run, by name; default: all."`
 	Live    rate          `placeholder:"N/s" help:"Publish at this rate while a worker reads, in place of all else, and report how old events are when their profiles are written."`
 	For     time.Duration `default:"10m" help:"With --live: for how long."`
-	// What lanes would save: product events that share a stream with searches that wait.
+	// What searches of their own would save: product events share a stream with searches that wait.
 	Searches float64 `default:"0" help:"With --live: share of the events that are searches, each of a phrase of its own."`
 	Away     bool    `help:"With --live: the embedding API is away, so that each search is copied into a delay queue."`
 
