@@ -58,23 +58,33 @@ func (p *alerts) ask(ctx context.Context) ([]dashboard.Alert, error) {
 		return nil, fmt.Errorf("no answer from Prometheus; check that it runs, and that PROMETHEUS_URL is right (%w)", unwrapURL(err))
 	}
 	defer func() { _ = response.Body.Close() }()
-	var answer struct {
-		Data struct {
-			Alerts []struct {
-				Labels, Annotations map[string]string
-				State               string
-				ActiveAt            time.Time
-				Value               string
-			}
-		}
-	}
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the answer of Prometheus is %s: is PROMETHEUS_URL right?", response.Status)
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&answer); err != nil {
+	var answer alertsAnswer
+	if err = json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&answer); err == nil && answer.Status != "success" {
+		err = fmt.Errorf("its status is %q: %s", answer.Status, answer.Error)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("what answers at PROMETHEUS_URL is not Prometheus: %w", err)
 	}
-	var all []dashboard.Alert
+	return answer.ofKeyfold(), nil
+}
+
+// alertsAnswer is Prometheus's answer at /api/v1/alerts.
+type alertsAnswer struct {
+	Status, Error string
+	Data          struct {
+		Alerts []struct {
+			Labels, Annotations map[string]string
+			State               string
+			ActiveAt            time.Time
+			Value               string
+		}
+	}
+}
+
+func (answer *alertsAnswer) ofKeyfold() (all []dashboard.Alert) {
 	for _, one := range answer.Data.Alerts {
 		_, anchor, _ := strings.Cut(one.Annotations["runbook_url"], "RUNBOOK.md#")
 		if !strings.HasPrefix(one.Labels["alertname"], "Keyfold") {
@@ -88,7 +98,7 @@ func (p *alerts) ask(ctx context.Context) ([]dashboard.Alert, error) {
 	slices.SortStableFunc(all, func(a, b dashboard.Alert) int {
 		return cmp.Or(cmp.Compare(a.State, b.State), a.Since.Compare(b.Since)) // "firing" is before "pending"
 	})
-	return all, nil
+	return all
 }
 
 // unwrapURL leaves the address out of an error.
