@@ -98,6 +98,7 @@ func New(config Config, sources Sources, log *slog.Logger) (*Dashboard, error) {
 func (d *Dashboard) Run(ctx context.Context) {
 	defer d.results.close()
 	defer d.jobs.close()
+	defer d.journal.refusals.Close()
 	if d.sources.Look == nil {
 		<-ctx.Done()
 		return
@@ -156,6 +157,7 @@ func (d *Dashboard) check(r *httpapi.Request, to *route) *httpapi.Answer {
 	}
 	if r.Method == http.MethodPost {
 		if err := d.origin.Check(r.Request); err != nil {
+			d.journal.refuse(r, "foreign_origin")
 			return httpapi.Refuse(http.StatusForbidden, httpapi.Fault{Reason: "foreign_origin", Error: "the form was sent from another site: open the page again, and send it from there"})
 		}
 	}
