@@ -43,7 +43,8 @@ func (c *removeCmd[S]) Run(a *app.App) error {
 }
 
 func (c *removeCmd[S]) removeRows(a *app.App, db *outbox.Database) error {
-	rows, err := c.rows(a, db)
+	selected := c.selection()
+	rows, err := selected.rows(a, db)
 	if err != nil {
 		return err
 	}
@@ -64,9 +65,9 @@ func (c *removeCmd[S]) removeRows(a *app.App, db *outbox.Database) error {
 // removeLetters counts the letters first where it has to say or to ask how many. No letter
 // is held while a question waits.
 func (c *removeCmd[S]) removeLetters(a *app.App) error {
-	selected := c.chosen
+	selected := c.selection()
 	if !c.Yes || c.DryRun {
-		n, err := pass(a, &selected, "reading dead letters", func(*deadletter.Scan, *deadletter.Letter) error { return nil })
+		n, err := pass(a, &selected, watching(a, "reading dead letters"), func(*deadletter.Scan, *deadletter.Letter) error { return nil })
 		if err != nil {
 			return err
 		}
@@ -78,14 +79,22 @@ func (c *removeCmd[S]) removeLetters(a *app.App) error {
 		}
 		selected.Limit = uint(n) // those that came since were not asked for
 	}
-	n, err := pass(a, &selected, "removing", func(s *deadletter.Scan, l *deadletter.Letter) error { return s.Remove(l) })
+	n, err := pass(a, &selected, watching(a, "removing"), func(s *deadletter.Scan, l *deadletter.Letter) error { return s.Remove(l) })
 	return errors.Join(err, c.print(a, n))
 }
 
-// pass calls do with each of the chosen letters and returns how many there were.
-func pass[S Source](a *app.App, c *chosen[S], what string, do func(*deadletter.Scan, *deadletter.Letter) error) (n int64, err error) {
+// watched reads the letters of a pass, and says how far it is.
+type watched func(*deadletter.Scan) letters
+
+// watching shows it on a terminal.
+func watching(a *app.App, what string) watched {
+	return func(s *deadletter.Scan) letters { return Watched(a, s, what) }
+}
+
+// pass calls do with each of the selected letters and returns how many there were.
+func pass(a *app.App, c *Selection, read watched, do func(*deadletter.Scan, *deadletter.Letter) error) (n int64, err error) {
 	err = scan(a, c.Source, func(s *deadletter.Scan) error {
-		for l, err := range c.letters(Watched(a, s, what)) {
+		for l, err := range c.letters(read(s)) {
 			if err != nil {
 				return err
 			}
