@@ -33,6 +33,8 @@ type Config struct {
 	// tokens a browser is asked once, with the name of the machine.
 	Actions bool
 	Machine string
+	// Bodies says that bodies of failures are shown, each time with a line in the audit log.
+	Bodies bool
 }
 
 // Sources are what the pages show.
@@ -42,6 +44,8 @@ type Sources struct {
 	Look func(ctx context.Context, before map[string]map[string]float64) (*status.Report, error)
 	// Users are where pages of users are read; nil: there are none.
 	Users *Users
+	// Failures are where failures are read and changed; nil: there is no page of them.
+	Failures *Failures
 	// Alerts asks Prometheus; nil: there is none.
 	Alerts func(context.Context) ([]Alert, error)
 	// Actions are what pages can change.
@@ -60,6 +64,7 @@ type Dashboard struct {
 	plans   *plans
 	jobs    *jobs
 	journal *journal
+	index   *failureIndex
 }
 
 var prefix = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
@@ -77,6 +82,10 @@ func New(config Config, sources Sources, log *slog.Logger) (*Dashboard, error) {
 		config: config, sources: sources, routes: offered(routes(), config, sources), origin: http.NewCrossOriginProtection(),
 		watch: newWatch(sources.Look, config.Now, log), manual: readManual(config.Path), results: newResults(config.Now),
 		plans: newPlans(config.Now), jobs: newJobs(config.Now), journal: &journal{now: config.Now, log: log},
+		index: newFailureIndex(sources.Failures, config.Now),
+	}
+	if sources.Failures != nil {
+		d.sources.Actions = slices.Concat(sources.Actions, d.failureActions())
 	}
 	for _, host := range config.Hosts { // a proxy may name another host to this server than the browser knows
 		if err := d.origin.AddTrustedOrigin("https://" + host); err != nil {
@@ -89,6 +98,7 @@ func New(config Config, sources Sources, log *slog.Logger) (*Dashboard, error) {
 // Run looks at the installation until ctx ends.
 func (d *Dashboard) Run(ctx context.Context) {
 	defer d.results.close()
+	defer d.index.close()
 	defer d.jobs.close()
 	if d.sources.Look == nil {
 		<-ctx.Done()

@@ -63,7 +63,9 @@ type table struct {
 
 func (d *Dashboard) overview(r *httpapi.Request) *httpapi.Answer {
 	seen := d.watch.current(r.Context())
-	return d.page(r, "overview", "Overview", seen, overviewOf(seen, d.manual))
+	o := overviewOf(seen, d.manual)
+	o.Problems = d.leadsToFailures(o.Problems)
+	return d.page(r, "overview", "Overview", seen, o)
 }
 
 func overviewOf(seen *snapshot, m *manual) overview {
@@ -202,7 +204,8 @@ type problem struct {
 	ID      string
 	For     string // how long looks have met it; "": it is new
 	Section *section
-	Open    bool // the section is shown at once
+	Link    string // of the page that shows it; "": there is none
+	Open    bool   // the section is shown at once
 }
 
 func problemsOf(seen *snapshot, m *manual, most int) (found problems) {

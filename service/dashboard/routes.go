@@ -26,6 +26,8 @@ func routes() []route {
 		{"/alerts", "Alerts", "a", read, "", (*Dashboard).alerts},
 		{usersPath, "Users", "u", read, "", (*Dashboard).users},
 		{userPath, "", "", read, "", (*Dashboard).user},
+		{failuresPath, "Failures", "f", read, "", (*Dashboard).failures},
+		{failurePath, "", "", read, both, (*Dashboard).failure},
 		{auditPath, "Audit", "l", admin, "", (*Dashboard).audits},
 		{"/runbook", "Runbook", "r", read, "", (*Dashboard).runbook},
 		{"/search", "", "", read, "", (*Dashboard).search},

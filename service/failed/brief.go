@@ -17,7 +17,7 @@ const (
 	maxError = 120
 )
 
-// Brief is what an index keeps of a letter. All its texts are valid UTF-8.
+// Brief is what an index keeps of a letter. All its texts are printable.
 type Brief struct {
 	Where, ID, User, Type, Reason string
 	Error                         string // the last one; "" where there is none
@@ -70,7 +70,7 @@ func moment(millis int64) time.Time {
 
 // short cuts a text, and lets go of the rest of it.
 func short(s string, n int) string {
-	return strings.Clone(cli.Shorten(strings.ToValidUTF8(s[:min(len(s), 4*n+4)], "\uFFFD"), n))
+	return strings.Clone(cli.Shorten(cli.Printable(s[:min(len(s), 4*n+4)]), n))
 }
 
 // shortID cuts an id, so that two ids stay two.

@@ -14,16 +14,14 @@ const (
 
 // Index keeps failures in brief, as many as its bounds allow. It is for one goroutine.
 type Index struct {
-	Over  int // letters behind the bounds
 	all   []Brief
 	texts map[string]string // each once: letters have few reasons, types and errors
-	bytes int
+	bytes int               // of texts
 }
 
 // Add keeps a letter, and reports whether there was room.
 func (x *Index) Add(l *Letter) bool {
-	if len(x.all) == MaxLetters || x.bytes >= MaxBytes {
-		x.Over++
+	if x.Full() {
 		return false
 	}
 	if x.texts == nil {
@@ -33,17 +31,25 @@ func (x *Index) Add(l *Letter) bool {
 	for _, text := range []*string{&b.Where, &b.User, &b.Type, &b.Reason, &b.Error} {
 		*text = x.once(*text)
 	}
-	x.bytes += int(unsafe.Sizeof(b)) + len(b.ID)
+	x.bytes += len(b.ID) + perText
 	x.all = append(x.all, b)
 	return true
 }
+
+// Full reports whether there is no room.
+func (x *Index) Full() bool {
+	return len(x.all) == MaxLetters || x.bytes+cap(x.all)*int(unsafe.Sizeof(Brief{})) >= MaxBytes
+}
+
+// perText is what a text takes beside its bytes: memory comes in sizes.
+const perText = 32
 
 func (x *Index) once(text string) string {
 	if known, is := x.texts[text]; is {
 		return known
 	}
 	x.texts[text] = text
-	x.bytes += len(text)
+	x.bytes += len(text) + perText
 	return text
 }
 

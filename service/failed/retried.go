@@ -7,27 +7,24 @@ type Retried struct {
 	Foreign   int `json:"skipped_foreign"`
 	Failed    int `json:"failed"`
 	Horizon   int `json:"-"` // of the replayed ones: past the horizon
-	Waiting   int `json:"-"` // letters when the pass began; 0: it did not begin
-
-	Reasons map[string]*ByReason `json:"-"`
 }
 
+// Reasons are letters by their reasons.
+type Reasons map[string]*ByReason
+
 // ByReason is what became of the letters of one reason.
-type ByReason struct{ Replayed, Skipped int }
+type ByReason struct{ Done, Skipped int64 }
 
 // Met returns how many letters were met.
 func (r *Retried) Met() int { return r.Replayed + r.Malformed + r.Foreign + r.Failed }
 
 // Of returns the counts of a reason.
-func (r *Retried) Of(reason string) *ByReason {
-	if r.Reasons == nil {
-		r.Reasons = map[string]*ByReason{}
-	}
-	if _, known := r.Reasons[reason]; !known && len(r.Reasons) >= maxKinds {
+func (r Reasons) Of(reason string) *ByReason {
+	if _, known := r[reason]; !known && len(r) >= maxKinds {
 		reason = others
 	}
-	if r.Reasons[reason] == nil {
-		r.Reasons[reason] = &ByReason{}
+	if r[reason] == nil {
+		r[reason] = &ByReason{}
 	}
-	return r.Reasons[reason]
+	return r[reason]
 }

@@ -42,9 +42,9 @@ const archiveBatch = 100
 
 // Run moves the letters in batches.
 func (c *archiveCmd) Run(a *app.App) error {
-	r := &archiving{
+	r := &archiving{letterPass: letterPass{
 		Selection: Selection{Source: events{}, Matches: c.filter().Matches, Limit: c.Limit}, dryRun: c.DryRun, read: watching(a, "archiving"),
-	}
+	}}
 	err := r.run(a)
 	report := map[string]any{"archived": r.Archived, "archived_before": r.Known, "not_text": r.Unfit, "dry_run": c.DryRun}
 	return errors.Join(err, a.Emit(report, func(w *cli.Text) { w.Line("%s", strings.Join(r.lines(), "\n  ")) }))
@@ -52,10 +52,7 @@ func (c *archiveCmd) Run(a *app.App) error {
 
 // archiving is one run over the selected letters.
 type archiving struct {
-	Selection
-	dryRun bool
-	read   watched
-	gone   func(*deadletter.Letter) // told of each that has left the queue; nil: it is not
+	letterPass
 
 	Archived int64
 	Known    int64 // archived before, by a run that was killed
@@ -70,12 +67,13 @@ func (r *archiving) run(a *app.App) error {
 
 func (r *archiving) pass(a *app.App, db *outbox.Database, s *deadletter.Scan) error {
 	var batch []*deadletter.Letter
-	for l, err := range r.letters(r.read(s)) {
+	for l, err := range r.over(s) {
 		if err != nil {
 			return err
 		}
 		if !utf8.Valid(l.Body) || strings.Contains(string(l.Body), "\x00") {
 			r.Unfit++
+			r.stays(l)
 			continue
 		}
 		if batch = append(batch, l); len(batch) < archiveBatch {
@@ -96,8 +94,16 @@ func (r *archiving) move(a *app.App, db *outbox.Database, s *deadletter.Scan, ba
 	}
 	if r.dryRun {
 		r.Archived += int64(len(batch))
-		return nil
+	} else if err := r.store(a, db, s, batch); err != nil {
+		return err
 	}
+	for _, l := range batch {
+		r.took(l)
+	}
+	return nil
+}
+
+func (r *archiving) store(a *app.App, db *outbox.Database, s *deadletter.Scan, batch []*deadletter.Letter) error {
 	rows := make([]outbox.ArchivedLetter, len(batch))
 	for i, l := range batch {
 		rows[i] = archived(l)
@@ -107,13 +113,7 @@ func (r *archiving) move(a *app.App, db *outbox.Database, s *deadletter.Scan, ba
 		return err
 	}
 	r.Archived, r.Known = r.Archived+stored, r.Known+int64(len(batch))-stored
-	if err := s.Remove(batch...); err != nil || r.gone == nil {
-		return err
-	}
-	for _, l := range batch {
-		r.gone(l)
-	}
-	return nil
+	return s.Remove(batch...)
 }
 
 // lines say what became of the letters.

@@ -19,21 +19,18 @@ import (
 
 // replay is one run over the selected letters.
 type replay struct {
-	Selection
+	letterPass
 	failed.Retried
 	source   Replay
 	explicit bool // letters that a worker would refuse again go too
-	dryRun   bool
 	rate     cli.Rate
-	read     watched
-	gone     func(*deadletter.Letter) // told of each that has left the queue; nil: it is not
 
 	app       *app.App
 	scan      *deadletter.Scan
 	publisher *rabbit.Publisher
 	started   time.Time
 	batch     int
-	waiting   []*deadletter.Letter
+	pending   []*deadletter.Letter // to be published
 }
 
 // run makes a pass on connections of its own.
@@ -46,16 +43,16 @@ func (r *replay) run(a *app.App) error {
 }
 
 func (r *replay) pass(s *deadletter.Scan) error {
-	r.scan, r.Waiting = s, s.Waiting
-	for l, err := range r.letters(r.read(s)) {
+	r.scan = s
+	for l, err := range r.over(s) {
 		if err != nil {
 			return err
 		}
 		if r.skip(l) {
-			r.Of(reasonOf(l)).Skipped++
+			r.stays(l)
 			continue
 		}
-		if r.waiting = append(r.waiting, l); len(r.waiting) < r.batch {
+		if r.pending = append(r.pending, l); len(r.pending) < r.batch {
 			continue
 		}
 		if err := r.flush(); err != nil {
@@ -85,11 +82,11 @@ const publishTimeout = 30 * time.Second
 // flush sends what waits and removes the letters the broker confirmed. A batch
 // that was begun is ended, also where the user stops the program meanwhile.
 func (r *replay) flush() error {
-	if len(r.waiting) == 0 {
+	if len(r.pending) == 0 {
 		return nil
 	}
 	if r.dryRun {
-		r.done(r.waiting)
+		r.done(r.pending)
 		return nil
 	}
 	if err := r.pace(); err != nil {
@@ -98,10 +95,10 @@ func (r *replay) flush() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.app.Ctx), publishTimeout)
 	defer cancel()
 	var refused error
-	confirmed := make([]*deadletter.Letter, 0, len(r.waiting))
-	for i, err := range r.source.Publish(ctx, r.app, r.publisher, r.waiting) {
+	confirmed := make([]*deadletter.Letter, 0, len(r.pending))
+	for i, err := range r.source.Publish(ctx, r.app, r.publisher, r.pending) {
 		if err == nil {
-			confirmed = append(confirmed, r.waiting[i])
+			confirmed = append(confirmed, r.pending[i])
 			continue
 		}
 		r.Failed++
@@ -120,17 +117,14 @@ func (r *replay) flush() error {
 func (r *replay) done(replayed []*deadletter.Letter) {
 	for _, l := range replayed {
 		r.Replayed++
-		r.Of(reasonOf(l)).Replayed++
+		r.took(l)
 		if l.Reason == engine.ReasonPastHorizon {
 			r.Horizon++
-		}
-		if r.gone != nil && !r.dryRun {
-			r.gone(l)
 		}
 		r.app.Log.Debug("dead letter replayed", slog.String("message_id", l.ID), l.LogUser(),
 			slog.String("event_type", l.Kind), slog.Bool("dry_run", r.dryRun))
 	}
-	r.waiting = r.waiting[:0]
+	r.pending = r.pending[:0]
 }
 
 // pace waits until the next batch is due.
@@ -169,8 +163,8 @@ func (r *replay) lines() []string {
 	}
 	all := []string{fmt.Sprintf("%s %d, skipped %d, failed %d", what, r.Replayed, r.Malformed+r.Foreign, r.Failed)}
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	if r.Met() == 0 && r.Waiting > 0 {
-		add("0 of %s match; %s stats counts them by reason and type", cli.Count(int64(r.Waiting), "dead letter"), r.source.Texts().Command)
+	if r.Met() == 0 && r.waiting > 0 {
+		add("0 of %s match; %s stats counts them by reason and type", cli.Count(int64(r.waiting), "dead letter"), r.source.Texts().Command)
 	}
 	if r.Malformed > 0 {
 		add("%d malformed: a worker would refuse them again; name them by --error or an id to retry them all the same", r.Malformed)

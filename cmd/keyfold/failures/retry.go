@@ -37,7 +37,10 @@ Examples:
 // Run gives rows back to the relay, then publishes letters again, and prints how many.
 func (c *retryCmd[R]) Run(a *app.App) error {
 	return each(a, c.Source.Where(c.ID), func(db *outbox.Database) error { return c.giveBack(a, db) }, func() error {
-		r := &replay{Selection: c.selection(), source: c.Source, explicit: c.ID != "" || c.Error != "", dryRun: c.DryRun, rate: c.Rate, read: watching(a, "retrying")}
+		r := &replay{
+			letterPass: letterPass{Selection: c.selection(), dryRun: c.DryRun, read: watching(a, "retrying")},
+			source:     c.Source, explicit: c.ID != "" || c.Error != "", rate: c.Rate,
+		}
 		err := r.run(a)
 		return errors.Join(err, r.print(a))
 	})

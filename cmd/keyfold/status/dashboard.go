@@ -12,6 +12,8 @@ import (
 	"github.com/sourcegraph/conc"
 
 	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/keyfold/failures"
+	"keyfold/cmd/keyfold/notifications"
 	"keyfold/cmd/keyfold/reach"
 	"keyfold/cmd/keyfold/recommending"
 	"keyfold/internal/shutdown"
@@ -78,10 +80,16 @@ func (c *DashboardCmd) Run(a *app.App) error {
 	}
 	defer func() { _ = people.Close() }() // it only read
 	sources.Users = people.Users()
+	var others []failures.Place
+	if a.Notify.Ledger != "" {
+		others = notifications.FailurePlaces()
+	}
+	sources.Failures = failures.NewPages(a, others...)
 	log := a.Log.With("component", "dashboard")
 	machine, _ := os.Hostname() // without a name the page says "this machine"
 	pages, err := dashboard.New(dashboard.Config{
 		Path: c.Pages.Path, Hosts: config.Hosts, Sessions: config.Sessions, Version: version.Read().Version, Actions: c.Pages.may(), Machine: machine,
+		Bodies: c.Pages.showBodies(),
 	}, sources, log)
 	if err != nil {
 		return err
