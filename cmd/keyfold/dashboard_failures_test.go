@@ -76,8 +76,7 @@ var planOf = regexp.MustCompile(`name="plan" value="([^"]+)"`)
 // plan asks for an action on failures, and returns what would be done and the form's plan.
 func (a *acting) plan(action, of string) (text, plan string) {
 	a.t.Helper()
-	page, text, err := a.ask(http.MethodPost, "/plan/failures."+action, url.Values{"of": {of}, "back": {"/failures?" + of}})
-	must(a.t, err)
+	page, text := a.ended("/plan/failures."+action, url.Values{"of": {of}, "back": {"/failures?" + of}})
 	if found := planOf.FindStringSubmatch(page); found != nil {
 		plan = found[1]
 	}
@@ -87,17 +86,28 @@ func (a *acting) plan(action, of string) (text, plan string) {
 // do does what was planned, and returns what became of it.
 func (a *acting) do(plan string) string {
 	a.t.Helper()
-	page, text, err := a.ask(http.MethodPost, "/do", url.Values{"plan": {plan}})
+	_, text := a.ended("/do", url.Values{"plan": {plan}})
+	return text
+}
+
+// ended sends a form, and waits for the end of what it begins.
+func (a *acting) ended(path string, form url.Values) (page, text string) {
+	a.t.Helper()
+	page, text, err := a.ask(http.MethodPost, path, form)
 	must(a.t, err)
 	job := regexp.MustCompile(`href="(/jobs/\d+)">look again`).FindStringSubmatch(page)
-	for job != nil { // it takes longer than a request waits
-		if page, text, err = a.ask(http.MethodGet, job[1], nil); err != nil || !strings.Contains(page, "look again") {
-			must(a.t, err)
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
+	if job == nil {
+		return page, text
 	}
-	return text
+	eventually(a.t, job[1]+" ends", func() error { // it takes longer than a request waits
+		page, text, err = a.ask(http.MethodGet, job[1], nil)
+		must(a.t, err)
+		if strings.Contains(page, "look again") {
+			return fmt.Errorf("it is %s", text)
+		}
+		return nil
+	})
+	return page, text
 }
 
 func has(t *testing.T, text string, want ...string) {
@@ -124,7 +134,7 @@ func TestDashboardOfFailures(t *testing.T) {
 	}
 	s.bury(t, letters...)
 	a := actingOn(t, pagesOf(t, s.flags("--actions", "--bodies")...))
-	_, text := a.reads("/failures", "1-35 of 35", "34 dead letters of profiles", "1 rows that were set aside in SQL")
+	_, text := a.reads("/failures", "1-35 of 35", "dead letters of profiles: 34", "rows that were set aside in SQL: 1")
 	for line := range strings.Lines(s.must(t, "failed", "list", "--limit=0")) {
 		cells := regexp.MustCompile(` {2,}`).Split(strings.TrimSpace(line), -1)
 		if cells[0] == "WHERE" {
@@ -146,7 +156,7 @@ func TestDashboardOfFailures(t *testing.T) {
 		t.Errorf("%d letters were replayed, %d are left", len(ids), s.depth(t, failed))
 	}
 	has(t, a.do(key), "nothing was done")
-	a.reads("/failures", "1-6 of 6", "5 dead letters of profiles")
+	a.reads("/failures", "1-6 of 6", "dead letters of profiles: 5")
 
 	plan, key = a.plan("retry", "where=broker")
 	has(t, plan, "would replay 0, skipped 5", "malformed_json 0 5")
@@ -239,7 +249,7 @@ func TestDashboardKilledWhileItRetries(t *testing.T) {
 		t.Errorf("%d of %d events are there, %d of them twice", len(all), n, copies)
 	}
 	a := actingOn(t, pagesOf(t, s.flags("--actions")...))
-	a.reads("/failures", "dead letters of profiles")
+	a.reads("/failures", "dead letters of profiles: ")
 	plan, key := a.plan("retry", "")
 	has(t, plan, fmt.Sprintf("would replay %d, skipped 0, failed 0", len(dead)))
 	a.do(key)
@@ -265,7 +275,7 @@ func (s *stack) killedMeanwhile(t *testing.T, n int) bool {
 		return nil
 	})
 	a := actingOn(t, found[1])
-	a.reads("/failures", "dead letters of profiles")
+	a.reads("/failures", "dead letters of profiles: ")
 	plan, key := a.plan("retry", "")
 	has(t, plan, fmt.Sprintf("would replay %d,", n))
 	ended := make(chan struct{})

@@ -40,7 +40,7 @@ func TestActionsOnFailures(t *testing.T) {
 	says(t, plan, "Retry 31 failures?", "A dry run over all failures", "retry 21", "dead letters of profiles retries_exhausted 20 0", "dead letters of profiles bad_timestamp 0 10", "rows that were set aside in SQL not_published 1 0")
 	says(t, done, "✓ Done", "21 of 21 retried", "took 20, skipped 10")
 	_, page = get(t, f, "/failures", show)
-	says(t, page, "1-10 of 10", "10 dead letters of profiles")
+	says(t, page, "1-10 of 10", "dead letters of profiles: 10")
 	if strings.Contains(page, "since the") || strings.Contains(read(page), "retries_exhausted") || strings.Contains(read(page), "fewer since") {
 		t.Errorf("what went is listed: %s", read(page))
 	}
