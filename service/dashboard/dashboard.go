@@ -35,6 +35,8 @@ type Config struct {
 	Actions bool
 	Machine string
 	Named   bool // a proxy names each viewer: none is asked
+	// Bodies says that bodies of failures are shown, each time with a line in the audit log.
+	Bodies bool
 }
 
 // Sources are what the pages show.
@@ -46,6 +48,8 @@ type Sources struct {
 	Single bool
 	// Users are where pages of users are read; nil: there are none.
 	Users *Users
+	// Failures are where failures are read and changed; nil: there is no page of them.
+	Failures *Failures
 	// Alerts asks Prometheus; nil: there is none.
 	Alerts func(context.Context) ([]Alert, error)
 	// Past asks for figures of a longer span than the dashboard keeps; nil: there are none.
@@ -68,6 +72,7 @@ type Dashboard struct {
 	plans   *plans
 	jobs    *jobs
 	journal *journal
+	index   *failureIndex
 }
 
 var prefix = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
@@ -85,6 +90,10 @@ func New(config Config, sources Sources, log *slog.Logger) (*Dashboard, error) {
 		config: config, sources: sources, routes: offered(routes(), config, sources), origin: http.NewCrossOriginProtection(),
 		watch: newWatch(sources.Look, config.Now, log), manual: readManual(config.Path), results: newResults(config.Now),
 		plans: newPlans(config.Now), jobs: newJobs(config.Now), journal: &journal{now: config.Now, log: log},
+		index: newFailureIndex(sources.Failures, config.Now),
+	}
+	if sources.Failures != nil {
+		d.sources.Actions = slices.Concat(sources.Actions, d.failureActions())
 	}
 	for _, host := range config.Hosts { // a proxy may name another host to this server than the browser knows
 		if err := d.origin.AddTrustedOrigin("https://" + host); err != nil {
@@ -97,6 +106,7 @@ func New(config Config, sources Sources, log *slog.Logger) (*Dashboard, error) {
 // Run looks at the installation until ctx ends.
 func (d *Dashboard) Run(ctx context.Context) {
 	defer d.results.close()
+	defer d.index.close()
 	defer d.jobs.close()
 	defer d.journal.refusals.Close()
 	if d.sources.Look == nil {

@@ -138,9 +138,12 @@ func (d *Dashboard) page(r *httpapi.Request, name, title string, seen *snapshot,
 		if to.name == "" || !r.May(to.scope) {
 			continue
 		}
-		one := link{Path: to.path, Name: to.name, Key: to.key, Here: to.path == l.Path || to.path == usersPath && strings.HasPrefix(l.Path, userPath) || to.path == "/" && l.Path == ""}
-		if to.path == "/alerts" {
+		one := link{Path: to.path, Name: to.name, Key: to.key, Here: to.path == l.Path || to.path == usersPath && strings.HasPrefix(l.Path, userPath) || to.path == failuresPath && strings.HasPrefix(l.Path, failurePath) || to.path == "/" && l.Path == ""}
+		switch to.path {
+		case "/alerts":
 			one.Count = l.Problems
+		case failuresPath:
+			one.Count = d.failing(seen.Report)
 		}
 		l.Nav = append(l.Nav, one)
 	}

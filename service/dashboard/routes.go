@@ -27,6 +27,8 @@ func routes() []route {
 		{usersPath, "Users", "u", read, "", (*Dashboard).users},
 		{userPath, "", "", read, "", (*Dashboard).user},
 		{evaluationPath, "Evaluation", "e", read, "", (*Dashboard).evaluation},
+		{failuresPath, "Failures", "f", read, "", (*Dashboard).failures},
+		{failurePath, "", "", read, both, (*Dashboard).failure},
 		{auditPath, "Audit", "l", admin, "", (*Dashboard).audits},
 		{"/runbook", "Runbook", "r", read, "", (*Dashboard).runbook},
 		{"/search", "", "", read, "", (*Dashboard).search},

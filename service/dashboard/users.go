@@ -89,6 +89,8 @@ func offered(all []route, config Config, sources Sources) []route {
 			return sources.Evaluated == nil
 		case usersPath, userPath:
 			return sources.Users == nil
+		case failuresPath, failurePath:
+			return sources.Failures == nil
 		case auditPath, jobPath, planPath, doPath, unlockPath:
 			return !config.Actions
 		}
@@ -139,17 +141,17 @@ func userID(text string) (int32, bool) {
 	return int32(n), err == nil && n > 0
 }
 
-// found returns where a search leads to that names a user; "": it names none.
+// found returns where a search leads to that names a user or a failure; "": it names none.
 func (d *Dashboard) found(q string) string {
 	q = strings.TrimSpace(q)
 	id, ok := userID(q)
 	switch {
-	case d.sources.Users == nil:
-		return ""
-	case ok:
+	case ok && d.sources.Users != nil:
 		return userPath + strconv.Itoa(int(id))
 	case d.sources.single(): // there is nothing else to search
 		return usersPath + "?" + url.Values{"q": {q}}.Encode()
+	case d.namesFailure(q):
+		return failuresPath + "?" + url.Values{"id": {q}}.Encode()
 	}
 	return ""
 }

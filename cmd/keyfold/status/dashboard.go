@@ -14,6 +14,8 @@ import (
 
 	"keyfold/cmd/evaluate"
 	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/keyfold/failures"
+	"keyfold/cmd/keyfold/notifications"
 	"keyfold/cmd/keyfold/profiles"
 	"keyfold/cmd/keyfold/reach"
 	"keyfold/cmd/keyfold/recommending"
@@ -85,10 +87,16 @@ func (c *DashboardCmd) Run(a *app.App) error {
 	}
 	defer func() { _ = people.Close() }() // it only read
 	sources.Users, sources.Actions = people.Users(), profiles.Actions(a)
+	var others []failures.Place
+	if a.Notify.Ledger != "" {
+		others = notifications.FailurePlaces()
+	}
+	sources.Failures = failures.NewPages(a, others...)
 	log := a.Log.With("component", "dashboard")
 	machine, _ := os.Hostname() // without a name the page says "this machine"
 	pages, err := dashboard.New(dashboard.Config{
-		Path: c.Pages.Path, Hosts: config.Hosts, Sessions: config.Sessions, Version: version.Read().Version, Actions: c.Pages.may(), Machine: machine, Named: config.Users.Header != "",
+		Path: c.Pages.Path, Hosts: config.Hosts, Sessions: config.Sessions, Version: version.Read().Version, Actions: c.Pages.may(), Machine: machine,
+		Named: config.Users.Header != "", Bodies: c.Pages.showBodies(),
 	}, sources, log)
 	if err != nil {
 		return err

@@ -25,14 +25,16 @@ type DashboardFlags struct {
 
 	Evaluated string          `name:"eval-report" env:"DASHBOARD_EVAL_REPORT" placeholder:"FILE" help:"What keyfold eval -o json has printed last, for the page of the evaluation."`
 	Actions   settings.Switch `name:"actions" env:"DASHBOARD_ACTIONS" help:"Pages may change something: for tokens with the scope admin, or on loopback without tokens after a click."`
+	Bodies    settings.Switch `name:"bodies" env:"DASHBOARD_BODIES" help:"Show the bodies of dead letters, each time with a line in the audit log."`
 
-	proxied, acts bool // what the switches set
+	proxied, acts, bodies bool // what the switches set
 }
 
 // Bind binds the switches to their places.
 func (f *DashboardFlags) Bind() {
 	f.BehindProxy.Bind(&f.proxied)
 	f.Actions.Bind(&f.acts)
+	f.Bodies.Bind(&f.bodies)
 }
 
 // may reports whether pages change something. Check has judged the flags.
@@ -40,6 +42,13 @@ func (f DashboardFlags) may() bool {
 	f.Bind()
 	_ = settings.Read(&f)
 	return f.acts
+}
+
+// showBodies reports whether pages show bodies of failures.
+func (f DashboardFlags) showBodies() bool {
+	f.Bind()
+	_ = settings.Read(&f)
+	return f.bodies
 }
 
 // Check judges the flags. access are the tokens and certificates beside them.
