@@ -28,7 +28,7 @@ func TestCountsReadTheirDays(t *testing.T) {
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	must(t, err)
 	plan := strings.Join(lines, "\n")
-	if strings.Count(plan, "Scan") != 1 || strings.Contains(plan, "Append") {
+	if strings.Count(plan, " on notify_decisions") != 1 || !strings.Contains(plan, "Index Scan using") {
 		t.Errorf("the plan of an hour is\n%s", plan)
 	}
 	counts, err := l.Counts(ctx, ledger.Span{From: start, To: start + hour, Most: 100})
