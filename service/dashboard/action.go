@@ -62,7 +62,9 @@ func (d *Dashboard) acts(r *httpapi.Request) bool {
 }
 
 // offers reports whether pages offer an action to the viewer.
-func (d *Dashboard) offers(r *httpapi.Request, name string) bool { return d.action(name) != nil && d.acts(r) }
+func (d *Dashboard) offers(r *httpapi.Request, name string) bool {
+	return d.action(name) != nil && d.acts(r)
+}
 
 // action returns an action by its name, nil where there is none.
 func (d *Dashboard) action(name string) *Action {

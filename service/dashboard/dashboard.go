@@ -46,6 +46,8 @@ type Sources struct {
 	Users *Users
 	// Alerts asks Prometheus; nil: there is none.
 	Alerts func(context.Context) ([]Alert, error)
+	// Past asks for figures of a longer span than the dashboard keeps; nil: there are none.
+	Past func(ctx context.Context, span time.Duration) (*Past, error)
 	// Actions are what pages can change.
 	Actions []Action
 }

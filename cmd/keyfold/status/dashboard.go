@@ -61,7 +61,7 @@ func (c *DashboardCmd) Run(a *app.App) error {
 	if err != nil {
 		return err
 	}
-	alerts, err := newAlerts(c.Pages.Prometheus)
+	past, err := newPrometheus(c.Pages.Prometheus)
 	if err != nil {
 		return err
 	}
@@ -70,8 +70,8 @@ func (c *DashboardCmd) Run(a *app.App) error {
 		bounded.Ctx = ctx
 		return Look(&bounded, c.Status, before)
 	}}
-	if alerts != nil {
-		sources.Alerts = alerts.ask
+	if past != nil {
+		sources.Alerts, sources.Past = past.alerts, past.past
 	}
 	people, err := recommending.NewPages(a)
 	if err != nil {

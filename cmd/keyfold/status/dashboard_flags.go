@@ -18,7 +18,7 @@ type DashboardFlags struct {
 	Path        string          `name:"dashboard-path" env:"DASHBOARD_PATH" placeholder:"/PATH" help:"What stands before the path of each page, where a proxy passes it on."`
 	Hosts       []string        `name:"dashboard-hosts" env:"DASHBOARD_HOSTS" help:"Names of the server in browsers, comma-separated; on a loopback address beside localhost and 127.0.0.1."`
 	BehindProxy settings.Switch `name:"behind-proxy" env:"DASHBOARD_BEHIND_PROXY" help:"A proxy with TLS is in front: allow an address beyond loopback without TLS."`
-	Prometheus  string          `name:"prometheus-url" env:"PROMETHEUS_URL" placeholder:"URL" help:"Prometheus, for the alerts that fire: http://prometheus:9090."`
+	Prometheus  string          `name:"prometheus-url" env:"PROMETHEUS_URL" placeholder:"URL" help:"Prometheus, for the alerts that fire and for plots of up to 7 days: http://prometheus:9090."`
 
 	Actions settings.Switch `name:"actions" env:"DASHBOARD_ACTIONS" help:"Pages may change something: for tokens with the scope admin, or on loopback without tokens after a click."`
 
@@ -45,7 +45,7 @@ func (f DashboardFlags) Check(access app.Access) error {
 	if pathErr != nil {
 		pathErr = fmt.Errorf("DASHBOARD_PATH: %w", pathErr)
 	}
-	_, alertsErr := newAlerts(f.Prometheus)
+	_, alertsErr := newPrometheus(f.Prometheus)
 	readErr := settings.Read(&f)
 	faults := []error{readErr, app.CheckPort("DASHBOARD_ADDR", f.Addr), f.exposed(access), pathErr, alertsErr}
 	for _, host := range f.Hosts {
