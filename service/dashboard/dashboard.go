@@ -44,6 +44,9 @@ type Sources struct {
 	Single bool
 	// Users are where pages of users are read; nil: there are none.
 	Users *Users
+	// Notifications and Rules are where pages of notifications are read; nil: there are none.
+	Notifications *Notifications
+	Rules         *Rules
 	// Alerts asks Prometheus; nil: there is none.
 	Alerts func(context.Context) ([]Alert, error)
 	// Past asks for figures of a longer span than the dashboard keeps; nil: there are none.
@@ -61,6 +64,7 @@ type Dashboard struct {
 	origin  *http.CrossOriginProtection
 	manual  *manual
 	results *results
+	tally   *tally // nil: there are no notifications
 	plans   *plans
 	jobs    *jobs
 	journal *journal
@@ -81,6 +85,9 @@ func New(config Config, sources Sources, log *slog.Logger) (*Dashboard, error) {
 		config: config, sources: sources, routes: offered(routes(), config, sources), origin: http.NewCrossOriginProtection(),
 		watch: newWatch(sources.Look, config.Now, log), manual: readManual(config.Path), results: newResults(config.Now),
 		plans: newPlans(config.Now), jobs: newJobs(config.Now), journal: &journal{now: config.Now, log: log},
+	}
+	if sources.Notifications != nil {
+		d.tally = newTally(sources.Notifications, d.results, config.Now)
 	}
 	for _, host := range config.Hosts { // a proxy may name another host to this server than the browser knows
 		if err := d.origin.AddTrustedOrigin("https://" + host); err != nil {
@@ -122,7 +129,7 @@ func (d *Dashboard) Serve(r *httpapi.Request) *httpapi.Answer {
 		behind = "/"
 	}
 	if behind == "/" && found && d.sources.alone() {
-		return d.lead(usersPath)
+		return d.lead(d.sources.first())
 	}
 	to := d.find(behind)
 	if !found || to == nil {

@@ -169,4 +169,6 @@ func people(t testing.TB, s *shop, config Config, change ...func(*Users)) *Dashb
 }
 
 // everything has each page.
-func everything() Sources { return Sources{Users: newShop().users(), Look: lookAt(quiet(90))} }
+func everything() Sources {
+	return Sources{Users: newShop().users(), Look: lookAt(quiet(90)), Notifications: newPost().notifications(), Rules: newPost().rules()}
+}

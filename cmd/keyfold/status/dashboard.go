@@ -12,6 +12,7 @@ import (
 	"github.com/sourcegraph/conc"
 
 	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/keyfold/notifications"
 	"keyfold/cmd/keyfold/profiles"
 	"keyfold/cmd/keyfold/reach"
 	"keyfold/cmd/keyfold/recommending"
@@ -79,6 +80,9 @@ func (c *DashboardCmd) Run(a *app.App) error {
 	}
 	defer func() { _ = people.Close() }() // it only read
 	sources.Users, sources.Actions = people.Users(), profiles.Actions(a)
+	if a.Notify.Ledger != "" {
+		notifications.NewPages(a, people.Ledger).Fill(&sources)
+	}
 	log := a.Log.With("component", "dashboard")
 	machine, _ := os.Hostname() // without a name the page says "this machine"
 	pages, err := dashboard.New(dashboard.Config{
