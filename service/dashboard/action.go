@@ -31,6 +31,7 @@ type Planned struct {
 	Button string // with the count: "replay 29"; "": there is nothing to do
 	Final  bool   // there is no way back
 
+	By    string // who planned it, set by the page
 	Of    string // what it is about, for the audit log: a filter, a user, a set
 	Count int64  // of what Do changes at most
 	Do    any    // what the action's Do needs
@@ -106,6 +107,7 @@ func (d *Dashboard) plan(r *httpapi.Request) *httpapi.Answer {
 		if err != nil {
 			return err
 		}
+		planned.By = who
 		j.plan(planned, d.plans.keep(pending{action, planned, who, back}))
 		return nil
 	})

@@ -50,6 +50,9 @@ type Sources struct {
 	Users *Users
 	// Failures are where failures are read and changed; nil: there is no page of them.
 	Failures *Failures
+	// Notifications and Rules are where pages of notifications are read; nil: there are none.
+	Notifications *Notifications
+	Rules         *Rules
 	// Alerts asks Prometheus; nil: there is none.
 	Alerts func(context.Context) ([]Alert, error)
 	// Past asks for figures of a longer span than the dashboard keeps; nil: there are none.
@@ -69,6 +72,7 @@ type Dashboard struct {
 	origin  *http.CrossOriginProtection
 	manual  *manual
 	results *results
+	tally   *tally // nil: there are no notifications
 	plans   *plans
 	jobs    *jobs
 	journal *journal
@@ -94,6 +98,9 @@ func New(config Config, sources Sources, log *slog.Logger) (*Dashboard, error) {
 	}
 	if sources.Failures != nil {
 		d.sources.Actions = slices.Concat(sources.Actions, d.failureActions())
+	}
+	if sources.Notifications != nil {
+		d.tally = newTally(sources.Notifications, d.results, config.Now)
 	}
 	for _, host := range config.Hosts { // a proxy may name another host to this server than the browser knows
 		if err := d.origin.AddTrustedOrigin("https://" + host); err != nil {
@@ -137,7 +144,7 @@ func (d *Dashboard) Serve(r *httpapi.Request) *httpapi.Answer {
 		behind = "/"
 	}
 	if behind == "/" && found && d.sources.alone() {
-		return d.lead(usersPath)
+		return d.lead(d.sources.first())
 	}
 	to := d.find(behind)
 	if !found || to == nil {

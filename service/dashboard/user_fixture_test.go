@@ -171,7 +171,10 @@ func people(t testing.TB, s *shop, config Config, change ...func(*Users)) *Dashb
 
 // everything has each page.
 func everything() Sources {
-	return Sources{Users: newShop().users(), Failures: newPile().failures(), Look: lookAt(quiet(90)), Evaluated: evaluatedNow}
+	return Sources{
+		Users: newShop().users(), Failures: newPile().failures(), Notifications: newPost().notifications(), Rules: newPost().rules(),
+		Look: lookAt(quiet(90)), Evaluated: evaluatedNow,
+	}
 }
 
 // evaluatedNow is the page of an evaluation.

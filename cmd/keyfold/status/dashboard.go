@@ -90,6 +90,7 @@ func (c *DashboardCmd) Run(a *app.App) error {
 	var others []failures.Place
 	if a.Notify.Ledger != "" {
 		others = notifications.FailurePlaces()
+		notifications.NewPages(a, people.Ledger).Fill(&sources)
 	}
 	sources.Failures = failures.NewPages(a, others...)
 	log := a.Log.With("component", "dashboard")
