@@ -72,7 +72,7 @@ func TestDashboardInABrowser(t *testing.T) {
 		return nil
 	})
 	b := chromiumtest.Open(t, url)
-	walk(t, b, url)
+	walk(t, b, url, dashboardPages)
 	b.Set(chromiumtest.View{Width: 1280, Script: true})
 	keys(t, b, url)
 	staysInPlace(t, b, url)
@@ -89,12 +89,12 @@ func TestDashboardInABrowser(t *testing.T) {
 
 var dashboardPages = map[string]string{"overview": "/", "workers": "/workers", "alerts": "/alerts", "runbook": "/runbook", "search": "/runbook?q=disk", "missing": "/nowhere"}
 
-func walk(t *testing.T, b *chromiumtest.Browser, url string) {
+func walk(t *testing.T, b *chromiumtest.Browser, url string, pages map[string]string) {
 	t.Helper()
 	shots := os.Getenv("KEYFOLD_SHOTS") // a folder for pictures of all pages
 	for _, v := range []chromiumtest.View{{Width: 1280, Script: true}, {Width: 1280, Dark: true, Script: true}, {Width: 360, Script: true}, {Width: 1280}, {Width: 360, Dark: true}} {
 		b.Set(v)
-		for name, path := range dashboardPages {
+		for name, path := range pages {
 			began := time.Now()
 			b.Go(url + path)
 			gone := time.Since(began)
@@ -133,7 +133,7 @@ func keys(t *testing.T, b *chromiumtest.Browser, url string) {
 	  document.addEventListener("submit", (e) => { if (e.target.role === "search") { e.preventDefault(); led.push(new FormData(e.target).get("q")); } });
 	  return true;
 	})()`)
-	for _, key := range []string{"w", "a", "r", "o"} {
+	for _, key := range []string{"w", "a", "f", "r", "o"} {
 		b.Do(chromedp.KeyEvent("g"), chromedp.KeyEvent(key))
 	}
 	b.Do(chromedp.KeyEvent("?"))
@@ -142,7 +142,7 @@ func keys(t *testing.T, b *chromiumtest.Browser, url string) {
 	}
 	b.Do(chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("/"), chromedp.KeyEvent("disk full"), chromedp.KeyEvent(kb.Enter))
 	// The tool types the slash into the field as well, which no keyboard does.
-	if led := chromiumtest.Eval[[]string](b, `led.map((one) => one.replace("/disk", "disk"))`); !slices.Equal(led, []string{"/workers", "/alerts", "/runbook", "/", "disk full"}) {
+	if led := chromiumtest.Eval[[]string](b, `led.map((one) => one.replace("/disk", "disk"))`); !slices.Equal(led, []string{"/workers", "/alerts", "/failures", "/runbook", "/", "disk full"}) {
 		t.Errorf("the keys lead to %q", led)
 	}
 	if found := b.Faults(); len(found) > 0 {

@@ -77,17 +77,30 @@ func (p Plot) Sentence() string {
 	return fmt.Sprintf("%s over %s: %s", p.Title, span(p.Until.Sub(p.From)), strings.Join(parts, "; "))
 }
 
-// Table has the figures, a row for each minute: the last values in it.
+// rows is how many spans of time a table has a row for, at most.
+const rows = 24
+
+// Table has the figures, a row for each minute, or longer where that would be too many rows: the
+// last values in it.
 func (p Plot) Table() Table {
 	t := Table{Head: []string{"UTC"}}
+	each, layout := time.Minute, "15:04:05"
+	for _, longer := range []time.Duration{5 * time.Minute, time.Hour, 8 * time.Hour, 24 * time.Hour} {
+		if p.Until.Sub(p.From) > rows*each {
+			each = longer
+		}
+	}
+	if each >= time.Hour {
+		layout = "2 Jan 15:04"
+	}
 	for _, s := range p.Series {
 		t.Head = append(t.Head, s.Name+p.Unit)
 	}
 	for i, at := range p.Times {
-		if i+1 < len(p.Times) && p.Times[i+1].Truncate(time.Minute).Equal(at.Truncate(time.Minute)) {
+		if i+1 < len(p.Times) && p.Times[i+1].Truncate(each).Equal(at.Truncate(each)) {
 			continue
 		}
-		row := []string{at.UTC().Format("15:04:05")}
+		row := []string{at.UTC().Format(layout)}
 		for _, s := range p.Series {
 			row = append(row, Figure(s.Values[i]))
 		}
@@ -226,5 +239,11 @@ func brief(v float64) string {
 }
 
 func span(d time.Duration) string {
+	switch {
+	case d > 48*time.Hour:
+		return fmt.Sprintf("%d d", int(d.Round(24*time.Hour)/(24*time.Hour)))
+	case d >= time.Hour:
+		return fmt.Sprintf("%d h", int(d.Round(time.Hour)/time.Hour))
+	}
 	return fmt.Sprintf("%d min", int(d.Round(time.Minute)/time.Minute))
 }

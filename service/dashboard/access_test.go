@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -27,7 +28,7 @@ func withTokens(t *testing.T, path string) (*httpapi.Server, string) {
 	config.TokenFile = filepath.Join(t.TempDir(), "tokens")
 	write(t, config.TokenFile, reader+" read\n"+sender+" send,deliver\n"+admin+" read,admin\n"+whole+"\n")
 	config.Sessions, config.ReloadInterval = httpapi.NewSessions(), 0
-	return guarded(t, shownAs(t, Config{Path: path, Sessions: config.Sessions}, everything(), faulty(90)), config), config.TokenFile
+	return guarded(t, shownAs(t, Config{Path: path, Sessions: config.Sessions, Actions: true}, everything(), faulty(90)), config), config.TokenFile
 }
 
 func write(t *testing.T, path, text string) {
@@ -67,6 +68,18 @@ func login(s http.Handler, token string) *http.Cookie {
 	return nil
 }
 
+// answered is the status of a route without a form or an id, where it is not 200.
+var answered = map[string]int{"/search": http.StatusSeeOther, planPath: http.StatusNotFound, jobPath: http.StatusNotFound, doPath: http.StatusConflict, unlockPath: http.StatusSeeOther}
+
+// ask sends what a route takes: a form without fields where it takes no GET.
+func ask(t *testing.T, s http.Handler, to route, change ...func(*http.Request)) (*http.Response, string) {
+	t.Helper()
+	if to.takes != http.MethodPost {
+		return get(t, s, to.path, change...)
+	}
+	return post(s, to.path, nil, change...), ""
+}
+
 // Every route is answered by its scope: without a token, with each kind of token, and with the
 // session of each.
 //
@@ -78,17 +91,18 @@ func TestEveryRouteByItsScope(t *testing.T) {
 		if to.path == logoutPath || to.path == loginPath {
 			continue
 		}
-		for token, may := range map[string]bool{"": false, reader: true, sender: false, admin: true, whole: true, "unknown-token-001": false} {
+		for token, may := range map[string]httpapi.Scope{
+			"": 0, reader: httpapi.ScopeRead, sender: httpapi.ScopeSend, admin: httpapi.ScopeRead | httpapi.ScopeAdmin,
+			whole: httpapi.ScopeRead | httpapi.ScopeAdmin, "unknown-token-001": 0,
+		} {
 			want := http.StatusOK
 			switch {
-			case to.scope == 0 || may:
-			case token == sender:
+			case to.scope == 0 || may&to.scope != 0:
+				want = cmp.Or(answered[to.path], want)
+			case may != 0:
 				want = http.StatusForbidden
 			default:
 				want = http.StatusUnauthorized
-			}
-			if to.path == "/search" && want == http.StatusOK {
-				want = http.StatusSeeOther
 			}
 			ways := map[string]func(*http.Request){"bearer": bearing(token)}
 			if cookie := login(s, token); cookie != nil {
@@ -101,7 +115,7 @@ func TestEveryRouteByItsScope(t *testing.T) {
 				if token == "" {
 					show = func(*http.Request) {}
 				}
-				if res, page := get(t, s, to.path, show); res.StatusCode != want || want == http.StatusUnauthorized && !strings.Contains(page, `action="/login"`) {
+				if res, page := ask(t, s, to, show); res.StatusCode != want || want == http.StatusUnauthorized && to.takes == "" && !strings.Contains(page, `action="/login"`) {
 					t.Errorf("%s with %q by %s: %d, want %d", to.path, token, way, res.StatusCode, want)
 				}
 			}
@@ -197,7 +211,7 @@ func TestForeignRequestsAreRefused(t *testing.T) {
 	} {
 		for i, s := range []http.Handler{open, behind, tokens} {
 			for _, to := range routes() {
-				if to.path == "/search" || to.path == loginPath || to.path == logoutPath {
+				if to.scope != httpapi.ScopeRead || answered[to.path] != 0 {
 					continue
 				}
 				if res, _ := get(t, s, to.path, bearing(reader), func(r *http.Request) { r.Host = host }); res.StatusCode != want[i] {
@@ -212,15 +226,15 @@ func TestForeignRequestsAreRefused(t *testing.T) {
 		func(r *http.Request) { r.Header.Del("Sec-Fetch-Site"); r.Header.Set("Origin", "https://evil.example") },
 		func(r *http.Request) { r.Header.Del("Sec-Fetch-Site"); r.Header.Set("Origin", "null") },
 	} {
-		for _, path := range []string{"/login", "/logout"} {
-			if res := post(tokens, path, url.Values{"token": {reader}}, origin); res.StatusCode != http.StatusForbidden || res.Header.Get("Set-Cookie") != "" {
+		for _, path := range []string{loginPath, logoutPath, unlockPath, doPath, planPath + "shop.clear"} {
+			if res := post(tokens, path, url.Values{"token": {reader}}, origin, bearing(admin)); res.StatusCode != http.StatusForbidden || res.Header.Get("Set-Cookie") != "" {
 				t.Errorf("a form of another site to %s: %d", path, res.StatusCode)
 			}
 		}
 	}
 	for _, to := range routes() {
 		for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "OPTIONS"} {
-			if method == "POST" && (to.path == loginPath || to.path == logoutPath) {
+			if method == http.MethodPost && to.takes != "" {
 				continue
 			}
 			if res := post(tokens, to.path, nil, bearing(admin), func(r *http.Request) { r.Method = method }); res.StatusCode != http.StatusMethodNotAllowed {
@@ -238,7 +252,7 @@ func TestHeaders(t *testing.T) {
 	s, _ := withTokens(t, "")
 	requests := map[string][]func(*http.Request){"/nowhere": {bearing(reader)}, "/workers": nil, "/alerts": {bearing(sender)}, "/runbook": {func(r *http.Request) { r.Host = "evil.example" }}}
 	for _, to := range routes() {
-		if _, there := requests[to.path]; !there {
+		if _, there := requests[to.path]; !there && to.takes != http.MethodPost {
 			requests[to.path] = []func(*http.Request){bearing(reader)}
 		}
 	}

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -9,9 +10,11 @@ import (
 	"net/http"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"keyfold/internal/chart"
 	"keyfold/service/status"
 	"keyfold/source/httpapi"
 )
@@ -26,6 +29,14 @@ type Config struct {
 	Sessions *httpapi.Sessions // nil: no token is needed
 	Version  string            // of the program
 	Now      func() time.Time  // nil: the machine's clock
+
+	// Actions says that pages change something, for those whose token has the scope admin. Without
+	// tokens a browser is asked once, with the name of the machine.
+	Actions bool
+	Machine string
+	Named   bool // a proxy names each viewer: none is asked
+	// Bodies says that bodies of failures are shown, each time with a line in the audit log.
+	Bodies bool
 }
 
 // Sources are what the pages show.
@@ -33,10 +44,20 @@ type Sources struct {
 	// Look asks servers and processes. before are the figures of an earlier look by address of
 	// the process: a quantile is of what came since then.
 	Look func(ctx context.Context, before map[string]map[string]float64) (*status.Report, error)
+	// Single says that all is one process: it has no page of processes, alerts and the runbook.
+	Single bool
 	// Users are where pages of users are read; nil: there are none.
 	Users *Users
+	// Failures are where failures are read and changed; nil: there is no page of them.
+	Failures *Failures
 	// Alerts asks Prometheus; nil: there is none.
 	Alerts func(context.Context) ([]Alert, error)
+	// Past asks for figures of a longer span than the dashboard keeps; nil: there are none.
+	Past func(ctx context.Context, span time.Duration) (*Past, error)
+	// Evaluated returns the page of the last evaluation, and when it was written; nil: none is kept.
+	Evaluated func() (*chart.Page, time.Time, error)
+	// Actions are what pages can change.
+	Actions []Action
 }
 
 // Dashboard is an [httpapi.Application].
@@ -48,6 +69,10 @@ type Dashboard struct {
 	origin  *http.CrossOriginProtection
 	manual  *manual
 	results *results
+	plans   *plans
+	jobs    *jobs
+	journal *journal
+	index   *failureIndex
 }
 
 var prefix = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
@@ -62,8 +87,13 @@ func New(config Config, sources Sources, log *slog.Logger) (*Dashboard, error) {
 		config.Now = time.Now
 	}
 	d := &Dashboard{
-		config: config, sources: sources, routes: offered(routes(), sources), origin: http.NewCrossOriginProtection(),
+		config: config, sources: sources, routes: offered(routes(), config, sources), origin: http.NewCrossOriginProtection(),
 		watch: newWatch(sources.Look, config.Now, log), manual: readManual(config.Path), results: newResults(config.Now),
+		plans: newPlans(config.Now), jobs: newJobs(config.Now), journal: &journal{now: config.Now, log: log},
+		index: newFailureIndex(sources.Failures, config.Now),
+	}
+	if sources.Failures != nil {
+		d.sources.Actions = slices.Concat(sources.Actions, d.failureActions())
 	}
 	for _, host := range config.Hosts { // a proxy may name another host to this server than the browser knows
 		if err := d.origin.AddTrustedOrigin("https://" + host); err != nil {
@@ -76,6 +106,9 @@ func New(config Config, sources Sources, log *slog.Logger) (*Dashboard, error) {
 // Run looks at the installation until ctx ends.
 func (d *Dashboard) Run(ctx context.Context) {
 	defer d.results.close()
+	defer d.index.close()
+	defer d.jobs.close()
+	defer d.journal.refusals.Close()
 	if d.sources.Look == nil {
 		<-ctx.Done()
 		return
@@ -114,6 +147,9 @@ func (d *Dashboard) Serve(r *httpapi.Request) *httpapi.Answer {
 		return refused
 	}
 	a := to.serve(d, r)
+	if a == nil {
+		return nil
+	}
 	if a.Header == nil {
 		a.Header = http.Header{}
 	}
@@ -123,19 +159,17 @@ func (d *Dashboard) Serve(r *httpapi.Request) *httpapi.Answer {
 	return a
 }
 
+// check refuses what the route does not take, and who may not.
 func (d *Dashboard) check(r *httpapi.Request, to *route) *httpapi.Answer {
-	posts := to.path == loginPath || to.path == logoutPath
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-	case http.MethodPost:
-		if !posts {
-			return httpapi.RefuseMethod(r.Method, "GET, HEAD")
-		}
+	takes := cmp.Or(to.takes, "GET, HEAD")
+	if !slices.Contains(strings.Split(takes, ", "), r.Method) {
+		return httpapi.RefuseMethod(r.Method, takes)
+	}
+	if r.Method == http.MethodPost {
 		if err := d.origin.Check(r.Request); err != nil {
+			d.journal.refuse(r, "foreign_origin")
 			return httpapi.Refuse(http.StatusForbidden, httpapi.Fault{Reason: "foreign_origin", Error: "the form was sent from another site: open the page again, and send it from there"})
 		}
-	default:
-		return httpapi.RefuseMethod(r.Method, "GET, HEAD")
 	}
 	if to.scope != 0 {
 		return r.Require(to.scope)
@@ -156,6 +190,9 @@ var headers = map[string]string{
 // asset answers with a file, which a browser keeps under its ETag.
 func asset(name, kind string) func(*Dashboard, *httpapi.Request) *httpapi.Answer {
 	text, err := files.ReadFile("asset/" + name)
+	if path.Ext(name) == ".css" {
+		text = []byte(unspaced.Replace(string(text)))
+	}
 	tag := etag(text)
 	return func(_ *Dashboard, r *httpapi.Request) *httpapi.Answer {
 		if err != nil {
@@ -167,5 +204,8 @@ func asset(name, kind string) func(*Dashboard, *httpapi.Request) *httpapi.Answer
 		return a
 	}
 }
+
+// unspaced leaves out of a style what is there for its readers.
+var unspaced = strings.NewReplacer("; }", "}", " }", "}", " { ", "{", ": ", ":")
 
 var errFirstLook = errors.New("the first look at the installation is under way")

@@ -2,11 +2,13 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +29,9 @@ type layout struct {
 	Problems int    // that need a person
 	Login    bool   // a session can be ended
 	Bare     bool   // without navigation, as the login page
+	Acts     bool   // the viewer is offered actions
+	Unlock   string // the machine that the viewer may be offered actions on; "": none
+	Here     string // the page with its query, where actions lead back to
 	Version  string
 	Data     any // what the page shows
 }
@@ -120,18 +125,25 @@ func (d *Dashboard) page(r *httpapi.Request, name, title string, seen *snapshot,
 	l := layout{
 		Title: title, Base: d.config.Path, Path: strings.TrimPrefix(r.URL.Path, d.config.Path), Query: r.URL.Query().Get("q"),
 		Search: d.searches(),
-		Login:  d.config.Sessions != nil, Data: data,
+		Login:  d.config.Sessions != nil, Acts: d.acts(r), Data: data,
+	}
+	l.Here = d.within((&url.URL{Path: l.Path, RawQuery: r.URL.RawQuery}).String())
+	if d.config.Actions && !d.asksNone() && !l.Acts {
+		l.Unlock = cmp.Or(d.config.Machine, "this machine")
 	}
 	if seen.Report != nil {
 		l.Problems = len(seen.Report.Problems)
 	}
 	for _, to := range d.routes {
-		if to.name == "" {
+		if to.name == "" || !r.May(to.scope) {
 			continue
 		}
-		one := link{Path: to.path, Name: to.name, Key: to.key, Here: to.path == l.Path || to.path == usersPath && strings.HasPrefix(l.Path, userPath) || to.path == "/" && l.Path == ""}
-		if to.path == "/alerts" {
+		one := link{Path: to.path, Name: to.name, Key: to.key, Here: to.path == l.Path || to.path == usersPath && strings.HasPrefix(l.Path, userPath) || to.path == failuresPath && strings.HasPrefix(l.Path, failurePath) || to.path == "/" && l.Path == ""}
+		switch to.path {
+		case "/alerts":
 			one.Count = l.Problems
+		case failuresPath:
+			one.Count = d.failing(seen.Report)
 		}
 		l.Nav = append(l.Nav, one)
 	}

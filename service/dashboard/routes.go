@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"net/http"
 	"strings"
 
 	"keyfold/source/httpapi"
@@ -12,24 +13,33 @@ type route struct {
 	name  string        // in the navigation; "": it is not there
 	key   string        // pressed after g
 	scope httpapi.Scope // that the token needs; 0: it is open to all
+	takes string        // methods; "": GET, HEAD
 	serve func(*Dashboard, *httpapi.Request) *httpapi.Answer
 }
 
 // routes returns the table of all that is answered.
 func routes() []route {
-	const read = httpapi.ScopeRead
+	const read, admin, form, both = httpapi.ScopeRead, httpapi.ScopeAdmin, http.MethodPost, "GET, HEAD, POST"
 	return []route{
-		{"/", "Overview", "o", read, (*Dashboard).overview},
-		{"/workers", "Workers", "w", read, (*Dashboard).workers},
-		{"/alerts", "Alerts", "a", read, (*Dashboard).alerts},
-		{usersPath, "Users", "u", read, (*Dashboard).users},
-		{userPath, "", "", read, (*Dashboard).user},
-		{"/runbook", "Runbook", "r", read, (*Dashboard).runbook},
-		{"/search", "", "", read, (*Dashboard).search},
-		{loginPath, "", "", 0, (*Dashboard).login},
-		{logoutPath, "", "", 0, (*Dashboard).logout},
-		{"/style.css", "", "", 0, asset("style.css", "text/css; charset=utf-8")},
-		{"/live.js", "", "", 0, asset("live.js", "text/javascript; charset=utf-8")},
+		{"/", "Overview", "o", read, "", (*Dashboard).overview},
+		{"/workers", "Workers", "w", read, "", (*Dashboard).workers},
+		{"/alerts", "Alerts", "a", read, "", (*Dashboard).alerts},
+		{usersPath, "Users", "u", read, "", (*Dashboard).users},
+		{userPath, "", "", read, "", (*Dashboard).user},
+		{evaluationPath, "Evaluation", "e", read, "", (*Dashboard).evaluation},
+		{failuresPath, "Failures", "f", read, "", (*Dashboard).failures},
+		{failurePath, "", "", read, both, (*Dashboard).failure},
+		{auditPath, "Audit", "l", admin, "", (*Dashboard).audits},
+		{"/runbook", "Runbook", "r", read, "", (*Dashboard).runbook},
+		{"/search", "", "", read, "", (*Dashboard).search},
+		{jobPath, "", "", admin, "", (*Dashboard).job},
+		{planPath, "", "", admin, form, (*Dashboard).plan},
+		{doPath, "", "", admin, form, (*Dashboard).do},
+		{unlockPath, "", "", admin, form, (*Dashboard).unlock},
+		{loginPath, "", "", 0, both, (*Dashboard).login},
+		{logoutPath, "", "", 0, both, (*Dashboard).logout},
+		{"/style.css", "", "", 0, "", asset("style.css", "text/css; charset=utf-8")},
+		{"/live.js", "", "", 0, "", asset("live.js", "text/javascript; charset=utf-8")},
 	}
 }
 

@@ -74,14 +74,25 @@ type RecentUser struct {
 // alone reports whether users are all that is shown.
 func (s *Sources) alone() bool { return s.Look == nil && s.Users != nil }
 
+// single reports whether all is one process.
+func (s *Sources) single() bool { return s.Single || s.alone() }
+
 // offered returns the routes of what there is to show.
-func offered(all []route, sources Sources) []route {
+func offered(all []route, config Config, sources Sources) []route {
 	return slices.DeleteFunc(all, func(r route) bool {
 		switch r.path {
-		case "/", "/workers", "/alerts", "/runbook":
+		case "/":
 			return sources.alone()
+		case "/workers", "/alerts", "/runbook":
+			return sources.single()
+		case evaluationPath:
+			return sources.Evaluated == nil
 		case usersPath, userPath:
 			return sources.Users == nil
+		case failuresPath, failurePath:
+			return sources.Failures == nil
+		case auditPath, jobPath, planPath, doPath, unlockPath:
+			return !config.Actions
 		}
 		return false
 	})
@@ -130,17 +141,17 @@ func userID(text string) (int32, bool) {
 	return int32(n), err == nil && n > 0
 }
 
-// found returns where a search leads to that names a user; "": it names none.
+// found returns where a search leads to that names a user or a failure; "": it names none.
 func (d *Dashboard) found(q string) string {
 	q = strings.TrimSpace(q)
 	id, ok := userID(q)
 	switch {
-	case d.sources.Users == nil:
-		return ""
-	case ok:
+	case ok && d.sources.Users != nil:
 		return userPath + strconv.Itoa(int(id))
-	case d.sources.alone(): // there is nothing else to search
+	case d.sources.single(): // there is nothing else to search
 		return usersPath + "?" + url.Values{"q": {q}}.Encode()
+	case d.namesFailure(q):
+		return failuresPath + "?" + url.Values{"id": {q}}.Encode()
 	}
 	return ""
 }
@@ -150,7 +161,7 @@ func (d *Dashboard) searches() string {
 	switch {
 	case d.sources.Users == nil:
 		return "words of the runbook"
-	case d.sources.alone():
+	case d.sources.single():
 		return "a user's id"
 	}
 	return "a user's id, or words"

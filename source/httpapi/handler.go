@@ -80,7 +80,7 @@ type admission func(*http.Request) (sender visitor, refused *Answer)
 
 // ServeHTTP answers a request without access control. The sender is its address.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.answer(w, r, func(r *http.Request) (visitor, *Answer) { return visitor{addressOf(r), whole}, nil })
+	h.answer(w, r, func(r *http.Request) (visitor, *Answer) { return visitor{key: addressOf(r), may: whole}, nil })
 }
 
 // answer lets a request in or not, answers, counts and logs.

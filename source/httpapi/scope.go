@@ -41,14 +41,34 @@ func (s Scope) String() string {
 
 // visitor is who makes a request.
 type visitor struct {
-	key string // of the shares and the rate: a token's digest, or an address
-	may grant
+	key   string // of the shares and the rate: a token's digest, or an address
+	may   grant
+	token bool   // key is a token's digest
+	user  string // whom a proxy names; "": none
 }
+
+// May reports whether the request's token has the scope, as [Request.Require] judges.
+func (r *Request) May(s Scope) bool { return r.visitor.may.scopes&s != 0 }
+
+// Who names the sender for people, without a secret: the user that a proxy names, the start of the
+// digest of its token, as `printf %s TOKEN | sha256sum` prints it, or its address.
+func (r *Request) Who() string {
+	if r.visitor.user != "" {
+		return r.visitor.user
+	}
+	if !r.visitor.token {
+		return r.Address()
+	}
+	return fmt.Sprintf("token %x", r.visitor.key[:4])
+}
+
+// Address returns the sender's address, as the access control knows it.
+func (r *Request) Address() string { return addressOf(r.Request) }
 
 // Require refuses a request whose token has not the scope. Without tokens, and with one
 // that lists no scopes, every request has all of them.
 func (r *Request) Require(s Scope) *Answer {
-	if r.visitor.may.scopes&s != 0 {
+	if r.May(s) {
 		return nil
 	}
 	a := refuse(http.StatusForbidden, "scope_missing",

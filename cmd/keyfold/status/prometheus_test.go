@@ -22,8 +22,8 @@ const threeAlerts = `{"status":"success","data":{"alerts":[
 {"labels":{"alertname":"KeyfoldDown","severity":"page"},"annotations":{"summary":"worker-1:9090 does not answer"},"state":"firing","activeAt":"2026-11-23T12:00:00+02:00","value":"0e+00"}
 ]}}`
 
-// prometheus answers with a text, and returns the address to ask.
-func prometheus(t *testing.T, answer http.HandlerFunc) string {
+// answering answers with a text, and returns the address to ask.
+func answering(t *testing.T, answer http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(answer)
 	t.Cleanup(s.Close)
@@ -32,17 +32,17 @@ func prometheus(t *testing.T, answer http.HandlerFunc) string {
 
 func asked(t *testing.T, address string) ([]dashboard.Alert, error) {
 	t.Helper()
-	p, err := newAlerts(address)
+	p, err := newPrometheus(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.ask(t.Context())
+	return p.alerts(t.Context())
 }
 
 // Those of keyfold alone are shown, the firing ones first, the oldest of them first.
 func TestAlertsOfPrometheus(t *testing.T) {
 	var path, user, password string
-	url := prometheus(t, func(rw http.ResponseWriter, r *http.Request) {
+	url := answering(t, func(rw http.ResponseWriter, r *http.Request) {
 		path = r.Method + " " + r.URL.String()
 		user, password, _ = r.BasicAuth()
 		fmt.Fprint(rw, threeAlerts)
@@ -62,7 +62,7 @@ func TestAlertsOfPrometheus(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the alerts are\n%+v", got)
 	}
-	none := prometheus(t, func(rw http.ResponseWriter, _ *http.Request) {
+	none := answering(t, func(rw http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(rw, `{"status":"success","data":{"alerts":[]}}`)
 	})
 	if got, err := asked(t, none); err != nil || len(got) > 0 {
@@ -98,7 +98,7 @@ func TestPrometheusThatDoesNotTell(t *testing.T) {
 			}
 		},
 	} {
-		p, err := newAlerts(strings.Replace(prometheus(t, answer), "http://", "http://ops:s3cret@", 1))
+		p, err := newPrometheus(strings.Replace(answering(t, answer), "http://", "http://ops:s3cret@", 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestPrometheusThatDoesNotTell(t *testing.T) {
 			ctx, cancel = context.WithTimeout(ctx, 20*time.Millisecond)
 			defer cancel()
 		}
-		got, err := p.ask(ctx)
+		got, err := p.alerts(ctx)
 		if err == nil || got != nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("want %q, and %v is told: %v", says, got, err)
 		}
@@ -122,14 +122,14 @@ func TestPrometheusThatDoesNotTell(t *testing.T) {
 // A server may send any text: it is kept as text, and its length is bounded with the answer.
 func TestAlertsWithHostileTexts(t *testing.T) {
 	const hostile = `<script>alert(1)</script>\u202e\u0000\ud800 ]]>`
-	url := prometheus(t, func(rw http.ResponseWriter, _ *http.Request) {
+	url := answering(t, func(rw http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(rw, `{"status":"success","data":{"alerts":[{"labels":{"alertname":"Keyfold%[1]s","severity":"%[1]s"},"annotations":{"summary":"%[1]s","runbook_url":"javascript:alert(1)//RUNBOOK.md#\"><script>"},"state":"%[1]s","activeAt":"2026-11-23T12:01:00Z","value":"%[1]s"}]}}`, hostile)
 	})
 	got, err := asked(t, url)
 	if err != nil || len(got) != 1 || !strings.HasPrefix(got[0].Name, "Keyfold<script>") || got[0].Runbook != `"><script>` {
 		t.Errorf("%+v, %v", got, err)
 	}
-	bad := prometheus(t, func(rw http.ResponseWriter, _ *http.Request) {
+	bad := answering(t, func(rw http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(rw, `{"status":"success","data":{"alerts":[{"labels":{"alertname":7}}]}}`)
 	})
 	if _, err := asked(t, bad); err == nil {
@@ -138,11 +138,11 @@ func TestAlertsWithHostileTexts(t *testing.T) {
 }
 
 func TestAddressOfPrometheus(t *testing.T) {
-	if p, err := newAlerts(""); p != nil || err != nil {
+	if p, err := newPrometheus(""); p != nil || err != nil {
 		t.Errorf("without an address: %v, %v", p, err)
 	}
 	for _, address := range []string{"prometheus:9090", "ftp://ops:s3cret@prometheus", "http://", "http://ops:s3cret@a b", "//prometheus", ":"} {
-		if _, err := newAlerts(address); err == nil || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "http://prometheus:9090") {
+		if _, err := newPrometheus(address); err == nil || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "http://prometheus:9090") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
