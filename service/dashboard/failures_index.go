@@ -63,7 +63,10 @@ type readPlace struct {
 }
 
 // firstSpeed is how many letters a pass reads in a second, before one has shown it.
-const firstSpeed = 5000
+const firstSpeed = 1000
+
+// measured is how many letters a pass must read to show it.
+const measured = 200
 
 // longestPass bounds a pass.
 const longestPass = 20 * time.Minute
@@ -242,7 +245,7 @@ func (x *failureIndex) readAll(ctx context.Context, pass *indexPass) {
 	next.count()
 	x.set(func() {
 		x.last = next
-		if took := next.at.Sub(began); read >= readAtOnce && took > 0 {
+		if took := next.at.Sub(began); read >= measured && took > 0 {
 			x.speed = float64(read) / took.Seconds()
 		}
 		for where, place := range next.places {

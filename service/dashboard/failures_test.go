@@ -180,9 +180,12 @@ func TestThePageOfFailuresSaysOfWhenItIs(t *testing.T) {
 		_, page := get(t, f, "/failures")
 		return read(page)
 	}
-	for n, want := range map[int]string{35: "4 more since", 20: "11 fewer since"} {
-		if text := change(n); !strings.Contains(text, want) || !strings.Contains(text, " of 31") || !strings.Contains(text, fmt.Sprintf("Failures %d", n)) {
-			t.Errorf("%d: no %q in %s", n, want, text)
+	for _, c := range []struct {
+		n    int
+		want string
+	}{{35, "4 more since"}, {20, "11 fewer since"}} {
+		if text := change(c.n); !strings.Contains(text, c.want) || !strings.Contains(text, " of 31") || !strings.Contains(text, fmt.Sprintf("Failures %d", c.n)) {
+			t.Errorf("%d: no %q in %s", c.n, c.want, text)
 		}
 	}
 	r, held := f.pile.report(f.now.Add(time.Second)), 5
