@@ -34,16 +34,14 @@ Examples:
   %[1]s rules simulate rules.json --user anna -o json`, textsOf[P]().Command)
 }
 
-// config is the simulation of the time up to the newest decision.
-func (c *Simulation[P]) config(newest engine.Millis) simulate.Config {
-	return simulate.Config{
-		From: newest + 1 - engine.Millis(time.Duration(c.Last).Milliseconds()), To: newest + 1, User: c.User, Sample: c.Sample,
-	}
+// config is the simulation, of a time that is known once the newest decision is.
+func (c *Simulation[P]) config() simulate.Config {
+	return simulate.Config{From: 1, To: 1 + engine.Millis(time.Duration(c.Last).Milliseconds()), User: c.User, Sample: c.Sample}
 }
 
 // CheckWith judges the flags, with the hours of users who have none of their own.
 func (c *Simulation[P]) CheckWith(p P, hours *ruleset.Hours) error {
-	config := c.config(0)
+	config := c.config()
 	_, err := hours.Local()
 	return errors.Join(c.CheckFile(), config.Validate(), err, p.CheckLedger())
 }
@@ -55,14 +53,7 @@ func (c *Simulation[P]) RunWith(p P, hours *ruleset.Hours) error {
 		return err
 	}
 	return p.ReadLedger(func(l Ledger) error {
-		var newest engine.Millis
-		for d, err := range l.Records(p.Context(), ledger.Filter{Limit: 1}) {
-			if err != nil {
-				return err
-			}
-			newest = d.Record.DecidedAt
-		}
-		config := c.config(newest)
+		config := c.config()
 		config.Set = set
 		if config.User != "" {
 			if config.User, err = ledger.Person(p.Context(), l, config.User); err != nil {
@@ -71,7 +62,7 @@ func (c *Simulation[P]) RunWith(p P, hours *ruleset.Hours) error {
 		}
 		bar := p.Progress("decide anew", 0, nil)
 		config.Done = func(n int64) { bar.At(int(n)) }
-		report, err := simulate.Run(p.Context(), l, config)
+		report, err := simulate.Last(p.Context(), l, config, time.Duration(c.Last))
 		bar.Done()
 		if err != nil {
 			return err

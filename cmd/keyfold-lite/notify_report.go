@@ -58,7 +58,7 @@ func (r *notifyReplay) summary(took time.Duration) (*notifySummary, error) {
 	for o := notify.Now; o <= notify.Never; o++ {
 		s.Decisions += stats.Decisions.Of(o)
 	}
-	counts, err := r.ledger.Counts(r.ctx)
+	counts, err := r.ledger.Counts(r.ctx, ledger.Span{})
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func TestPagesInABrowser(t *testing.T) {
 	pageShows(t, url+"/ui/users/4242", "1 event waits")
 
 	pages := map[string]string{
-		"users": "/ui/users", "no-id": "/ui/users?q=anna", "user": "/ui/users/1", "learning": "/ui/users/4242",
+		"overview": "/ui/", "users": "/ui/users", "no-id": "/ui/users?q=anna", "user": "/ui/users/1", "learning": "/ui/users/4242",
 		"what-if": "/ui/users/4242?without=last-write&half-life=1h", "unknown": "/ui/users/99", "missing": "/ui/nothing",
 	}
 	for _, view := range []chromiumtest.View{{Width: 1280, Script: true}, {Width: 1280, Dark: true, Script: true}, {Width: 360, Script: true}, {Width: 1280}, {Width: 360, Dark: true}} {

@@ -5,6 +5,7 @@ import (
 	"html"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -115,8 +116,8 @@ func TestPagesBesideTheAPI(t *testing.T) {
 		t.Fatalf("%d: %s %s", code, out, errs)
 	}
 	url, _ := server(t, "--data", data)
-	if text := pageText(t, url+"/ui/", http.StatusOK); !strings.Contains(text, "Users of the last events") || !strings.Contains(text, "user 1 ") {
-		t.Errorf("the first page: %s", text)
+	if text := pageText(t, url+"/ui/users", http.StatusOK); !strings.Contains(text, "Users of the last events") || !strings.Contains(text, "user 1 ") {
+		t.Errorf("the users: %s", text)
 	}
 	if text := pageText(t, url+"/ui/search?q=1", http.StatusOK); !strings.Contains(text, "User 1 events") || !strings.Contains(text, "Recommended, without what was bought") {
 		t.Errorf("a search for a number: %s", text)
@@ -156,4 +157,30 @@ func TestPageOfAnErasedUser(t *testing.T) {
 	if text := pageText(t, url+"/ui/users/1", http.StatusOK); !strings.Contains(text, strings.TrimSpace(shown)) || strings.Contains(text, "Nearest") {
 		t.Errorf("the command says %q, the page %s", shown, text)
 	}
+}
+
+// The first page says what this process does, and names events that cannot be folded with what to
+// do; of a daemon's pages it has none.
+func TestTheOverviewOfOneProcess(t *testing.T) {
+	defer http.DefaultClient.CloseIdleConnections()
+	data := filepath.Join(t.TempDir(), "data")
+	url, _ := server(t, small, "--data", data, "--products", shopFile(t), "--batch-window=1h", "--batch-max-delay=1h", "--batch-max-size=2")
+	if text := pageShows(t, url+"/ui/", "Nothing needs a person.", "SQLite "+data, "Backlog 0", "keyfold-lite"); strings.Contains(text, "Workers") || strings.Contains(text, "Runbook") {
+		t.Errorf("a page of several processes is offered: %s", text)
+	}
+	body := fmt.Sprintf(`{"user_id":7,"event_type":"search","search_phrase":"coffee","occurred_at":%q}`, time.Now().UTC().Format(time.RFC3339Nano))
+	if code, answer := post(t, url, body); code != http.StatusAccepted {
+		t.Fatalf("%d %s", code, answer)
+	}
+	pageShows(t, url+"/ui/", "profiles: events 1 ")
+	input := filepath.Join(t.TempDir(), "events.ndjson")
+	if err := os.WriteFile(input, []byte("no event\n"+body+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	if code, _, errs := lite(t, "", small, "--data", other, "--events", input, "--no-products", "--exit"); code != 0 {
+		t.Fatalf("%d: %s", code, errs)
+	}
+	url, _ = server(t, small, "--data", other)
+	pageShows(t, url+"/ui/", "dead events 1 event cannot be folded: malformed_json (1)", "failed list shows where each was read", "profiles: dead letters")
 }

@@ -24,7 +24,7 @@ var dashboardAddr = regexp.MustCompile(`"dashboard listening","url":"(http://[^"
 func (w *watched) startDashboard(more ...string) (*daemon, string) {
 	w.t.Helper()
 	args := append([]string{"dashboard", "--dashboard-addr=127.0.0.1:0"}, w.call()[1:]...)
-	d := startDaemon(w.t, append(append(args, w.flags()...), more...)...)
+	d := startDaemon(w.t, append(w.flags(w.args(args...)...), more...)...)
 	var url string
 	eventually(w.t, "the dashboard listens", func() error {
 		found := dashboardAddr.FindStringSubmatch(d.log.String())

@@ -57,7 +57,7 @@ type commands struct {
 	Embed     profiles.EmbedCmd     `cmd:"" uses:"store,profiles,embedding" help:"Embed a phrase and show its nearest products."`
 	Bench     bench.Cmd             `cmd:"" uses:"broker,partitions,streams,store,profiles,types" help:"Measure the running system: publish events of users of its own, and see when they are in profiles."`
 	Status    status.Cmd            `cmd:"" uses:"broker,partitions,streams,store,database,profiles,retries,ledger" help:"Show queues, workers and backlogs on one screen, and what needs a person."`
-	Dashboard status.DashboardCmd   `cmd:"" uses:"broker,partitions,streams,store,database,profiles,folding,embedding,batching,retries,ledger,types" help:"Show what status prints, and the last 15 minutes, in a browser."`
+	Dashboard status.DashboardCmd   `cmd:"" uses:"broker,partitions,streams,store,database,profiles,folding,embedding,batching,retries,ledger,rules,types" help:"Show what status prints, and the last 15 minutes, in a browser."`
 	Failed    failures.Cmd          `cmd:"" uses:"broker,partitions,database,types" help:"List, retry and remove what failed, in the outbox and in the broker."`
 	Dlq       failures.Dlq          `cmd:"" uses:"broker,partitions,types" hidden:"" help:"The former name of failed, for the broker alone."`
 

@@ -107,7 +107,7 @@ func (e *explanation) clock(at engine.Millis) string {
 
 func (e *explanation) headline() {
 	title := ""
-	if e.event != nil {
+	if e.event != nil && e.event.Title != "" {
 		title = fmt.Sprintf(" %q", e.event.Title)
 	}
 	e.say("%s%s for user %s was decided at %s (%s): %s.", e.record.Type, title, e.record.UserID,

@@ -77,17 +77,30 @@ func (p Plot) Sentence() string {
 	return fmt.Sprintf("%s over %s: %s", p.Title, span(p.Until.Sub(p.From)), strings.Join(parts, "; "))
 }
 
-// Table has the figures, a row for each minute: the last values in it.
+// rows is how many spans of time a table has a row for, at most.
+const rows = 24
+
+// Table has the figures, a row for each minute, or longer where that would be too many rows: the
+// last values in it.
 func (p Plot) Table() Table {
 	t := Table{Head: []string{"UTC"}}
+	each, layout := time.Minute, "15:04:05"
+	for _, longer := range []time.Duration{5 * time.Minute, time.Hour, 8 * time.Hour, 24 * time.Hour} {
+		if p.Until.Sub(p.From) > rows*each {
+			each = longer
+		}
+	}
+	if each >= time.Hour {
+		layout = "2 Jan 15:04"
+	}
 	for _, s := range p.Series {
 		t.Head = append(t.Head, s.Name+p.Unit)
 	}
 	for i, at := range p.Times {
-		if i+1 < len(p.Times) && p.Times[i+1].Truncate(time.Minute).Equal(at.Truncate(time.Minute)) {
+		if i+1 < len(p.Times) && p.Times[i+1].Truncate(each).Equal(at.Truncate(each)) {
 			continue
 		}
-		row := []string{at.UTC().Format("15:04:05")}
+		row := []string{at.UTC().Format(layout)}
 		for _, s := range p.Series {
 			row = append(row, Figure(s.Values[i]))
 		}
@@ -117,7 +130,7 @@ func (p Plot) runs(values []float64, y func(float64) float64) (runs []string) {
 		run = nil
 	}
 	for i, v := range values {
-		if math.IsNaN(v) {
+		if !known(v) {
 			end()
 			continue
 		}
@@ -152,7 +165,7 @@ func Spark(series []float64) template.HTML {
 	high, _ := scale(series)
 	var points []string
 	for i, v := range series {
-		if !math.IsNaN(v) {
+		if known(v) {
 			x := float64(sparkW)
 			if n := len(series) - 1; n > 0 {
 				x = sparkW * float64(i) / float64(n)
@@ -170,7 +183,7 @@ func Spark(series []float64) template.HTML {
 // scale returns the end of an axis from 0 that holds all values, and the step between its labels.
 func scale(values []float64) (high, step float64) {
 	for _, v := range values {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+		if known(v) {
 			high = max(high, v)
 		}
 	}
@@ -178,10 +191,13 @@ func scale(values []float64) (high, step float64) {
 	return max(step, math.Ceil(high*1.04/step)*step), step // with room above
 }
 
+// known reports whether a value can be drawn: a program may tell an infinite one.
+func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
 func summary(values []float64) (now, low, high float64) {
 	now, low, high = math.NaN(), math.Inf(1), math.Inf(-1)
 	for _, v := range values {
-		if !math.IsNaN(v) {
+		if known(v) {
 			now, low, high = v, min(low, v), max(high, v)
 		}
 	}
@@ -192,7 +208,7 @@ func summary(values []float64) (now, low, high float64) {
 // is below 100, and whole numbers with their thousands apart above.
 func Figure(v float64) string {
 	switch {
-	case math.IsNaN(v) || math.IsInf(v, 0):
+	case !known(v):
 		return "-"
 	case math.Abs(v) < 10:
 		return number(math.Round(v*100) / 100)
@@ -223,5 +239,11 @@ func brief(v float64) string {
 }
 
 func span(d time.Duration) string {
+	switch {
+	case d > 48*time.Hour:
+		return fmt.Sprintf("%d d", int(d.Round(24*time.Hour)/(24*time.Hour)))
+	case d >= time.Hour:
+		return fmt.Sprintf("%d h", int(d.Round(time.Hour)/time.Hour))
+	}
 	return fmt.Sprintf("%d min", int(d.Round(time.Minute)/time.Minute))
 }

@@ -69,7 +69,7 @@ func login(s http.Handler, token string) *http.Cookie {
 }
 
 // answered is the status of a route without a form or an id, where it is not 200.
-var answered = map[string]int{"/search": http.StatusSeeOther, planPath: http.StatusNotFound, jobPath: http.StatusNotFound, doPath: http.StatusConflict, unlockPath: http.StatusSeeOther}
+var answered = map[string]int{"/search": http.StatusSeeOther, planPath: http.StatusNotFound, decisionPath: http.StatusNotFound, rulePath: http.StatusNotFound, jobPath: http.StatusNotFound, doPath: http.StatusConflict, unlockPath: http.StatusSeeOther}
 
 // ask sends what a route takes: a form without fields where it takes no GET.
 func ask(t *testing.T, s http.Handler, to route, change ...func(*http.Request)) (*http.Response, string) {

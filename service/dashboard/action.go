@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"keyfold/service/status"
@@ -32,6 +31,7 @@ type Planned struct {
 	Button string // with the count: "replay 29"; "": there is nothing to do
 	Final  bool   // there is no way back
 
+	By    string // who planned it, set by the page
 	Of    string // what it is about, for the audit log: a filter, a user, a set
 	Count int64  // of what Do changes at most
 	Do    any    // what the action's Do needs
@@ -59,7 +59,25 @@ const (
 
 // acts reports whether pages offer actions to the viewer.
 func (d *Dashboard) acts(r *httpapi.Request) bool {
-	return d.config.Actions && r.May(httpapi.ScopeAdmin) && (d.config.Sessions != nil || d.plans.unlocked(r.Request))
+	return d.config.Actions && r.May(httpapi.ScopeAdmin) && (d.asksNone() || d.plans.unlocked(r.Request))
+}
+
+// asksNone reports whether it is known who each viewer is, so that none is asked before an action.
+func (d *Dashboard) asksNone() bool { return d.config.Sessions != nil || d.config.Named }
+
+// offers reports whether pages offer an action to the viewer.
+func (d *Dashboard) offers(r *httpapi.Request, name string) bool {
+	return d.action(name) != nil && d.acts(r)
+}
+
+// action returns an action by its name, nil where there is none.
+func (d *Dashboard) action(name string) *Action {
+	for i := range d.sources.Actions {
+		if d.sources.Actions[i].Name == name {
+			return &d.sources.Actions[i]
+		}
+	}
+	return nil
 }
 
 // locked refuses those to whom pages offer no actions; nil: they are offered.
@@ -75,12 +93,10 @@ func (d *Dashboard) plan(r *httpapi.Request) *httpapi.Answer {
 	if refused := d.locked(r); refused != nil {
 		return refused
 	}
-	name := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, d.config.Path), planPath)
-	at := slices.IndexFunc(d.sources.Actions, func(a Action) bool { return a.Name == name })
-	if at < 0 {
+	action := d.action(strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, d.config.Path), planPath))
+	if action == nil {
 		return nil
 	}
-	action := &d.sources.Actions[at]
 	form, refused := r.Form(cmp.Or(action.Form, maxForm))
 	if refused != nil {
 		return refused
@@ -91,6 +107,7 @@ func (d *Dashboard) plan(r *httpapi.Request) *httpapi.Answer {
 		if err != nil {
 			return err
 		}
+		planned.By = who
 		j.plan(planned, d.plans.keep(pending{action, planned, who, back}))
 		return nil
 	})
@@ -144,7 +161,7 @@ func (d *Dashboard) unlock(r *httpapi.Request) *httpapi.Answer {
 		return refused
 	}
 	a := d.lead(d.within(form.Get("back")))
-	if d.config.Sessions == nil {
+	if !d.asksNone() {
 		a.Header.Set("Set-Cookie", d.plans.unlockCookie().String())
 		d.journal.add(entry{Who: r.Who(), From: r.Address(), Action: "unlock", Of: d.config.Machine, Result: "this browser may change something for 12 hours"})
 	}

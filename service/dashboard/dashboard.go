@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"keyfold/internal/chart"
 	"keyfold/service/status"
 	"keyfold/source/httpapi"
 )
@@ -33,6 +34,7 @@ type Config struct {
 	// tokens a browser is asked once, with the name of the machine.
 	Actions bool
 	Machine string
+	Named   bool // a proxy names each viewer: none is asked
 	// Bodies says that bodies of failures are shown, each time with a line in the audit log.
 	Bodies bool
 }
@@ -42,12 +44,21 @@ type Sources struct {
 	// Look asks servers and processes. before are the figures of an earlier look by address of
 	// the process: a quantile is of what came since then.
 	Look func(ctx context.Context, before map[string]map[string]float64) (*status.Report, error)
+	// Single says that all is one process: it has no page of processes, alerts and the runbook.
+	Single bool
 	// Users are where pages of users are read; nil: there are none.
 	Users *Users
 	// Failures are where failures are read and changed; nil: there is no page of them.
 	Failures *Failures
+	// Notifications and Rules are where pages of notifications are read; nil: there are none.
+	Notifications *Notifications
+	Rules         *Rules
 	// Alerts asks Prometheus; nil: there is none.
 	Alerts func(context.Context) ([]Alert, error)
+	// Past asks for figures of a longer span than the dashboard keeps; nil: there are none.
+	Past func(ctx context.Context, span time.Duration) (*Past, error)
+	// Evaluated returns the page of the last evaluation, and when it was written; nil: none is kept.
+	Evaluated func() (*chart.Page, time.Time, error)
 	// Actions are what pages can change.
 	Actions []Action
 }
@@ -61,6 +72,7 @@ type Dashboard struct {
 	origin  *http.CrossOriginProtection
 	manual  *manual
 	results *results
+	tally   *tally // nil: there are no notifications
 	plans   *plans
 	jobs    *jobs
 	journal *journal
@@ -87,6 +99,9 @@ func New(config Config, sources Sources, log *slog.Logger) (*Dashboard, error) {
 	if sources.Failures != nil {
 		d.sources.Actions = slices.Concat(sources.Actions, d.failureActions())
 	}
+	if sources.Notifications != nil {
+		d.tally = newTally(sources.Notifications, d.results, config.Now)
+	}
 	for _, host := range config.Hosts { // a proxy may name another host to this server than the browser knows
 		if err := d.origin.AddTrustedOrigin("https://" + host); err != nil {
 			return nil, err
@@ -100,6 +115,7 @@ func (d *Dashboard) Run(ctx context.Context) {
 	defer d.results.close()
 	defer d.index.close()
 	defer d.jobs.close()
+	defer d.journal.refusals.Close()
 	if d.sources.Look == nil {
 		<-ctx.Done()
 		return
@@ -128,7 +144,7 @@ func (d *Dashboard) Serve(r *httpapi.Request) *httpapi.Answer {
 		behind = "/"
 	}
 	if behind == "/" && found && d.sources.alone() {
-		return d.lead(usersPath)
+		return d.lead(d.sources.first())
 	}
 	to := d.find(behind)
 	if !found || to == nil {
@@ -158,6 +174,7 @@ func (d *Dashboard) check(r *httpapi.Request, to *route) *httpapi.Answer {
 	}
 	if r.Method == http.MethodPost {
 		if err := d.origin.Check(r.Request); err != nil {
+			d.journal.refuse(r, "foreign_origin")
 			return httpapi.Refuse(http.StatusForbidden, httpapi.Fault{Reason: "foreign_origin", Error: "the form was sent from another site: open the page again, and send it from there"})
 		}
 	}
@@ -180,6 +197,9 @@ var headers = map[string]string{
 // asset answers with a file, which a browser keeps under its ETag.
 func asset(name, kind string) func(*Dashboard, *httpapi.Request) *httpapi.Answer {
 	text, err := files.ReadFile("asset/" + name)
+	if path.Ext(name) == ".css" {
+		text = []byte(unspaced.Replace(string(text)))
+	}
 	tag := etag(text)
 	return func(_ *Dashboard, r *httpapi.Request) *httpapi.Answer {
 		if err != nil {
@@ -191,5 +211,8 @@ func asset(name, kind string) func(*Dashboard, *httpapi.Request) *httpapi.Answer
 		return a
 	}
 }
+
+// unspaced leaves out of a style what is there for its readers.
+var unspaced = strings.NewReplacer("; }", "}", " }", "}", " { ", "{", ": ", ":")
 
 var errFirstLook = errors.New("the first look at the installation is under way")

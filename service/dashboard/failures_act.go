@@ -206,8 +206,8 @@ func lines(place *FailurePlace, result *FailureResult) (all []string) {
 	return all
 }
 
-// reasonsShown are the reasons that a plan lists of a place.
-const reasonsShown = 15
+// causesShown are the reasons that a plan lists of a place.
+const causesShown = 15
 
 func reasonRows(place *FailurePlace, reasons failed.Reasons) (rows [][]string) {
 	names := make([]string, 0, len(reasons))
@@ -218,11 +218,11 @@ func reasonRows(place *FailurePlace, reasons failed.Reasons) (rows [][]string) {
 		x, y := reasons[a], reasons[b]
 		return cmp.Or(cmp.Compare(y.Done+y.Skipped, x.Done+x.Skipped), cmp.Compare(a, b))
 	})
-	for _, name := range names[:min(reasonsShown, len(names))] {
+	for _, name := range names[:min(causesShown, len(names))] {
 		n := reasons[name]
 		rows = append(rows, []string{place.Name, cli.Printable(name), cli.Number(n.Done), cli.Number(n.Skipped)})
 	}
-	if more := len(names) - reasonsShown; more > 0 {
+	if more := len(names) - causesShown; more > 0 {
 		rows = append(rows, []string{place.Name, fmt.Sprintf("and %d more reasons", more), "", ""})
 	}
 	return rows

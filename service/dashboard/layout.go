@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -36,6 +37,12 @@ type layout struct {
 	Data     any // what the page shows
 }
 
+// based is a value for a part of a page that has links, with what stands before their paths.
+type based struct {
+	Base string
+	Of   any
+}
+
 type link struct {
 	Path, Name, Key string
 	Here            bool
@@ -50,15 +57,17 @@ type foot struct {
 }
 
 var funcs = template.FuncMap{
-	"text":    text,
-	"cell":    cell,
-	"line":    line,
-	"clock":   func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") },
-	"when":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-	"id":      identifier,
-	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"marked":  marked,
-	"figures": figuresIn,
+	"text":     text,
+	"cell":     cell,
+	"line":     line,
+	"clock":    func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") },
+	"when":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"id":       identifier,
+	"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"marked":   marked,
+	"figures":  figuresIn,
+	"jsonline": func(raw json.RawMessage) string { return line(string(raw)) },
+	"based":    func(base string, of any) based { return based{base, of} },
 }
 
 // Characters of a text, and of one in a table, that are shown: what wrote it may have written more.
@@ -128,7 +137,7 @@ func (d *Dashboard) page(r *httpapi.Request, name, title string, seen *snapshot,
 		Login:  d.config.Sessions != nil, Acts: d.acts(r), Data: data,
 	}
 	l.Here = d.within((&url.URL{Path: l.Path, RawQuery: r.URL.RawQuery}).String())
-	if d.config.Actions && d.config.Sessions == nil && !l.Acts {
+	if d.config.Actions && !d.asksNone() && !l.Acts {
 		l.Unlock = cmp.Or(d.config.Machine, "this machine")
 	}
 	if seen.Report != nil {
@@ -138,7 +147,7 @@ func (d *Dashboard) page(r *httpapi.Request, name, title string, seen *snapshot,
 		if to.name == "" || !r.May(to.scope) {
 			continue
 		}
-		one := link{Path: to.path, Name: to.name, Key: to.key, Here: to.path == l.Path || to.path == usersPath && strings.HasPrefix(l.Path, userPath) || to.path == failuresPath && strings.HasPrefix(l.Path, failurePath) || to.path == "/" && l.Path == ""}
+		one := link{Path: to.path, Name: to.name, Key: to.key, Here: to.path == l.Path || strings.HasPrefix(l.Path, to.path+"/") || to.path == "/" && l.Path == ""}
 		switch to.path {
 		case "/alerts":
 			one.Count = l.Problems

@@ -21,16 +21,18 @@ const (
 
 // overview is the page that shows all in one look.
 type overview struct {
-	Fault    string // why nothing newer is seen; "": the last look is shown
-	Problems problems
-	Seen     bool // a look has ended
-	Figures  []figure
-	Plots    []plot
-	Servers  []server
-	Tables   []table
-	Lines    []string // beside the tables
-	Notes    []string // what could not be seen
-	MoreNote int
+	Fault     string // why nothing newer is seen; "": the last look is shown
+	Problems  problems
+	Seen      bool // a look has ended
+	Figures   []figure
+	Plots     []plot
+	Spans     []choice // that the plots can be of
+	PastFault string   // why there are no plots of the span
+	Servers   []server
+	Tables    []table
+	Lines     []string // beside the tables
+	Notes     []string // what could not be seen
+	MoreNote  int
 }
 
 // figure is a number in large type.
@@ -64,6 +66,7 @@ type table struct {
 func (d *Dashboard) overview(r *httpapi.Request) *httpapi.Answer {
 	seen := d.watch.current(r.Context())
 	o := overviewOf(seen, d.manual)
+	d.plotted(r, &o, seen)
 	o.Problems = d.leadsToFailures(o.Problems)
 	return d.page(r, "overview", "Overview", seen, o)
 }
@@ -76,7 +79,7 @@ func overviewOf(seen *snapshot, m *manual) overview {
 		return o
 	}
 	o.Problems = problemsOf(seen, m, maxProblems)
-	o.Figures, o.Plots = figuresOf(seen), plotsOf(seen.Samples)
+	o.Figures = figuresOf(seen)
 	for _, s := range r.Servers {
 		state := "ok"
 		switch {
@@ -145,52 +148,11 @@ func figuresOf(seen *snapshot) []figure {
 	return figures
 }
 
-func rateIn(s sample) float64     { return s.rate(s.In) }
-func rateFolded(s sample) float64 { return s.rate(s.Folded) }
-
-func percent(share float64) string { return chart.Figure(math.Round(share * 100)) }
-
 func atMost(seconds float64) string {
 	if math.IsNaN(seconds) {
 		return "-"
 	}
 	return "≤ " + chart.Figure(seconds)
-}
-
-// plotsOf draws the last 15 minutes.
-func plotsOf(samples []sample) []plot {
-	if len(samples) < 2 {
-		return nil
-	}
-	until := samples[len(samples)-1].At
-	times := make([]time.Time, len(samples))
-	var marks []time.Time
-	for i, s := range samples {
-		times[i] = s.At
-		if s.Restarted {
-			marks = append(marks, s.At)
-		}
-	}
-	series := func(name string, of func(sample) float64) chart.Series {
-		one := chart.Series{Name: name, Values: make([]float64, len(samples))}
-		for i, s := range samples {
-			one.Values[i] = of(s)
-		}
-		return one
-	}
-	make := func(id, title, unit string, all ...chart.Series) plot {
-		p := chart.Plot{ID: id, Title: title, Unit: unit, From: until.Add(-shown), Until: until, Times: times, Series: all, Marks: marks, Mark: "a process began anew"}
-		drawn := plot{ID: id, Title: title, SVG: p.SVG(), Table: p.Table()}
-		for _, s := range all {
-			drawn.Lines = append(drawn.Lines, s.Name)
-		}
-		return drawn
-	}
-	return []plot{
-		make("plot-rate", "Events a second", "/s", series("in", rateIn), series("folded", rateFolded)),
-		make("plot-age", "Age of profiles, seconds", " s", series("p99", func(s sample) float64 { return s.age(0.99) }), series("p50", func(s sample) float64 { return s.age(0.5) })),
-		make("plot-backlog", "Backlog", "", series("queued", func(s sample) float64 { return s.Queued }), series("outbox", func(s sample) float64 { return s.Unsent })),
-	}
 }
 
 // problems are those of a report, with the runbook's sections.

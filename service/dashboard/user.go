@@ -42,7 +42,15 @@ type userView struct {
 	Told     recommendedView
 	Notified *Notified
 	NotFault string // why notifications are not shown
+
+	Rebuild, Forget bool // can be asked for
 }
+
+// What the page of a user can change, by the names of [Action].
+const (
+	RebuildUser = "users.rebuild"
+	ForgetUser  = "users.forget"
+)
 
 type fact struct{ Name, Value string }
 
@@ -86,6 +94,7 @@ func (d *Dashboard) user(r *httpapi.Request) *httpapi.Answer {
 	ctx, cancel := context.WithTimeout(r.Context(), readBound)
 	defer cancel()
 	v := &userView{ID: id, Program: d.sources.Users.Program, Question: questionOf(r.URL.Query())}
+	v.Rebuild, v.Forget = d.offers(r, RebuildUser), d.offers(r, ForgetUser)
 	d.fill(ctx, v)
 	return d.page(r, "user", fmt.Sprintf("User %d", id), d.seenNow(), v)
 }

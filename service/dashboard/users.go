@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
 	"keyfold/service/profile/explanation"
@@ -46,44 +48,44 @@ type Shown struct {
 	Note string // why events are missing; "" otherwise
 }
 
-// Notified is what was decided of a user's notifications.
-type Notified struct {
-	Decided []Decided // the newest first
-	Waiting []Deferred
-}
-
-// Decided is a decision. No text of a notification is shown.
-type Decided struct {
-	At                              time.Time
-	Outcome, Type, Reasons, EventID string
-}
-
-// Deferred is a notification that waits for its time.
-type Deferred struct {
-	Due           string
-	Type, EventID string
-	Turn          int
-}
-
 // RecentUser is a user with the time of the last event that came.
 type RecentUser struct {
 	ID int32
 	At time.Time
 }
 
-// alone reports whether users are all that is shown.
-func (s *Sources) alone() bool { return s.Look == nil && s.Users != nil }
+// alone reports whether there is no overview, so that another page is the first one.
+func (s *Sources) alone() bool { return s.Look == nil && (s.Users != nil || s.Notifications != nil) }
+
+// first is the path of the first page where there is no overview.
+func (s *Sources) first() string {
+	if s.Users == nil {
+		return notificationsPath
+	}
+	return usersPath
+}
+
+// single reports whether all is one process.
+func (s *Sources) single() bool { return s.Single || s.alone() }
 
 // offered returns the routes of what there is to show.
 func offered(all []route, config Config, sources Sources) []route {
 	return slices.DeleteFunc(all, func(r route) bool {
 		switch r.path {
-		case "/", "/workers", "/alerts", "/runbook":
+		case "/":
 			return sources.alone()
+		case "/workers", "/alerts", "/runbook":
+			return sources.single()
+		case evaluationPath:
+			return sources.Evaluated == nil
 		case usersPath, userPath:
 			return sources.Users == nil
 		case failuresPath, failurePath:
 			return sources.Failures == nil
+		case notificationsPath, decisionPath:
+			return sources.Notifications == nil
+		case rulesPath, rulePath:
+			return sources.Rules == nil
 		case auditPath, jobPath, planPath, doPath, unlockPath:
 			return !config.Actions
 		}
@@ -134,15 +136,21 @@ func userID(text string) (int32, bool) {
 	return int32(n), err == nil && n > 0
 }
 
-// found returns where a search leads to that names a user or a failure; "": it names none.
+// found returns where a search leads to that names a user, a notification or a failure; "": it names none.
 func (d *Dashboard) found(q string) string {
 	q = strings.TrimSpace(q)
-	id, ok := userID(q)
+	id, isUser := userID(q)
+	decision, err := uuid.Parse(q)
+	notifications, users, asked := d.sources.Notifications != nil, d.sources.Users != nil, url.Values{"q": {q}}.Encode()
 	switch {
-	case ok && d.sources.Users != nil:
+	case notifications && err == nil:
+		return decisionPath + decision.String()
+	case users && isUser:
 		return userPath + strconv.Itoa(int(id))
-	case d.sources.alone(): // there is nothing else to search
-		return usersPath + "?" + url.Values{"q": {q}}.Encode()
+	case notifications && (isUser || !users && d.sources.single()):
+		return notificationsPath + "?" + asked
+	case users && d.sources.single(): // there is nothing else to search
+		return usersPath + "?" + asked
 	case d.namesFailure(q):
 		return failuresPath + "?" + url.Values{"id": {q}}.Encode()
 	}
@@ -151,13 +159,23 @@ func (d *Dashboard) found(q string) string {
 
 // searches names what the search field finds.
 func (d *Dashboard) searches() string {
-	switch {
-	case d.sources.Users == nil:
-		return "words of the runbook"
-	case d.sources.alone():
-		return "a user's id"
+	found := []string{}
+	if d.sources.Users != nil || d.sources.Notifications != nil {
+		found = append(found, "a user's id")
 	}
-	return "a user's id, or words"
+	if d.sources.Notifications != nil {
+		found = append(found, "a notification's")
+	}
+	switch {
+	case len(found) == 0:
+		return "words of the runbook"
+	case !d.sources.single():
+		found = append(found, "words")
+	}
+	if n := len(found) - 1; n > 0 {
+		return strings.Join(found[:n], ", ") + ", or " + found[n]
+	}
+	return found[0]
 }
 
 // readBound is how long a page waits for what it reads.

@@ -45,6 +45,15 @@ func (f *Filter) PageSize(most, left int) int {
 	return most
 }
 
+// Span chooses the records that are counted. Its zero value chooses all.
+type Span struct {
+	From, To engine.Millis // from an instant to before another one; a To of 0: no bound
+	Most     int64         // of more records so many are counted, which ones is not said; 0: no bound
+}
+
+// Has reports whether a record decided at an instant is in the span.
+func (s Span) Has(at engine.Millis) bool { return at >= s.From && (s.To == 0 || at < s.To) }
+
 // Count is how many records have a type, an outcome and a first reason in common.
 type Count struct {
 	Type    notify.EventType

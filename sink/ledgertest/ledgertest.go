@@ -23,7 +23,7 @@ type Ledger interface {
 	Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error]
 	Decision(ctx context.Context, id uuid.UUID) (*notify.Decided, error)
 	Decisions(ctx context.Context, ids []uuid.UUID) ([]notify.Decided, error)
-	Counts(ctx context.Context) ([]ledger.Count, error)
+	Counts(ctx context.Context, in ledger.Span) ([]ledger.Count, error)
 	Users(ctx context.Context) (int64, error)
 	OldestDay(ctx context.Context) (engine.Millis, error)
 	Merge(ctx context.Context, m *notify.Merge) (decisions int, err error)
@@ -103,6 +103,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"MergeRacesReports", testMergeRacesReports},
 		{"Records", testRecords},
 		{"Counts", testCounts},
+		{"CountsOfASpan", testCountsOfASpan},
 		{"EndedContext", testEndedContext},
 		{"CancelledCommits", testCancelledCommits},
 		{"Durability", testDurability},

@@ -285,7 +285,7 @@ func testRecords(t *testing.T, s Store) {
 func testCounts(t *testing.T, s Store) {
 	counts := func(want []ledger.Count) {
 		t.Helper()
-		got, err := s.Counts(ctx)
+		got, err := s.Counts(ctx, ledger.Span{})
 		must(t, err)
 		if len(got)+len(want) > 0 {
 			equal(t, "counts", got, want)

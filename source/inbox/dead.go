@@ -56,3 +56,19 @@ func Dead(ctx context.Context, r Reader, id int64, reason string) iter.Seq2[Dead
 		}
 	}
 }
+
+// DeadCounts returns how many dead events there are by reason.
+func DeadCounts(ctx context.Context, r Reader) (counts map[string]int64, err error) {
+	counts = map[string]int64{}
+	err = each(reading(ctx, r), func(rows *sql.Rows) error {
+		var reason string
+		var n int64
+		err := rows.Scan(&reason, &n)
+		counts[reason] = n
+		return err
+	}, `SELECT reason, count(*) FROM dead GROUP BY reason`)
+	if err != nil {
+		return nil, fmt.Errorf("inbox: count dead events: %w", err)
+	}
+	return counts, nil
+}

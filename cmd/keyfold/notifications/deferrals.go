@@ -50,7 +50,7 @@ type deferralCounts struct {
 	Later   int64  `json:"due_later"`
 }
 
-func (c *deferralCounts) add(n postgres.DeferralCount) {
+func (c *deferralCounts) add(n ledger.DeferralCount) {
 	c.Total += n.Due + n.Claimed + n.Minute + n.Hour + n.Day + n.Later
 	c.Due, c.Claimed = c.Due+n.Due, c.Claimed+n.Claimed
 	c.Minute, c.Hour, c.Day, c.Later = c.Minute+n.Minute, c.Hour+n.Hour, c.Day+n.Day, c.Later+n.Later
@@ -60,7 +60,7 @@ func (c *deferralCounts) add(n postgres.DeferralCount) {
 func (c *deferralsStatsCmd) Run(a *app.App) error {
 	return a.WithLedger(func(l *postgres.Ledger) error {
 		now := engine.Now()
-		counted, err := l.CountDeferrals(a.Ctx, now)
+		counted, err := l.CountDeferrals(a.Ctx, now, 0)
 		if err != nil {
 			return err
 		}

@@ -1,8 +1,6 @@
 package notifications
 
 import (
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +8,7 @@ import (
 	"keyfold/cmd/keyfold/app"
 	"keyfold/engine"
 	"keyfold/internal/cli"
+	"keyfold/service/notify/published"
 	"keyfold/sink/ledger/postgres"
 )
 
@@ -31,61 +30,19 @@ func (c *rulesListCmd) Check(a *app.App) error {
 	return errors.Join(faults.Err(), a.CheckLedger())
 }
 
-// listedSet is a set as the list has it.
-type listedSet struct {
-	Version     int64         `json:"set_version"`
-	InForce     bool          `json:"in_force"`
-	PublishedAt engine.Millis `json:"-"`
-	At          string        `json:"published_at"`
-	By          string        `json:"published_by"`
-	Note        string        `json:"note"`
-	Document    string        `json:"document_version"` // the document's own name for itself
-	Rules       int           `json:"rules"`
-	Checksum    string        `json:"checksum"` // SHA-256, in hexadecimal digits
-}
-
 // Run prints the sets.
 func (c *rulesListCmd) Run(a *app.App) error {
 	return a.WithLedger(func(l *postgres.Ledger) error {
-		active, err := l.Active(a.Ctx)
+		sets, err := published.List(a.Ctx, l, c.Limit)
 		if err != nil {
 			return err
 		}
-		sets, err := l.RuleSets(a.Ctx, c.Limit)
-		if err != nil {
-			return err
-		}
-		listed := make([]listedSet, len(sets))
-		for i := range sets {
-			listed[i] = listedOf(&sets[i], active.Set)
-		}
-		return a.Emit(map[string]any{"sets": listed}, func(w *cli.Text) {
-			for _, s := range listed {
-				mark := " "
-				if s.InForce {
-					mark = "*"
-				}
-				w.Line("%s %4d  %s  %-12s  %s, version %s  %s", mark, s.Version, s.At, cli.Printable(s.By),
-					cli.Count(int64(s.Rules), "rule"), cli.Printable(s.Document), cli.Printable(s.Note))
-			}
-			if len(listed) == 0 {
+		return a.Emit(sets, func(w *cli.Text) {
+			if sets.Print(w); len(sets.Sets) == 0 {
 				w.Line("no set of rules is published: run `keyfold notify setup`")
 			}
 		})
 	})
-}
-
-// listedOf reads of a document what every version of keyfold knows.
-func listedOf(s *postgres.RuleSet, inForce int64) listedSet {
-	var document struct {
-		Version string            `json:"version"`
-		Rules   []json.RawMessage `json:"rules"`
-	}
-	_ = json.Unmarshal(s.Document, &document) // what it cannot say is left out
-	return listedSet{
-		Version: s.Version, InForce: s.Version == inForce, At: cli.At(s.PublishedAt.Time()), By: s.PublishedBy, Note: s.Note,
-		Document: document.Version, Rules: len(document.Rules), Checksum: hex.EncodeToString(s.Checksum),
-	}
 }
 
 // rulesShowCmd prints a set.
@@ -111,23 +68,11 @@ func (c *rulesShowCmd) Check(a *app.App) error {
 // Run prints the document.
 func (c *rulesShowCmd) Run(a *app.App) error {
 	return a.WithLedger(func(l *postgres.Ledger) error {
-		set, err := numbered(a, l, c.Set)
+		set, err := published.Set(a.Ctx, l, c.Set)
 		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintln(a.Stdout, strings.TrimSpace(string(set.Document)))
 		return err
 	})
-}
-
-// numbered reads a set; 0: the one in force.
-func numbered(a *app.App, l *postgres.Ledger, version int64) (postgres.RuleSet, error) {
-	if version == 0 {
-		return inForce(a.Ctx, l)
-	}
-	set, err := l.RuleSet(a.Ctx, version)
-	if err != nil {
-		err = fmt.Errorf("the set %d: %w", version, err)
-	}
-	return set, err
 }

@@ -1,21 +1,17 @@
 package notifications
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os/user"
 
 	"keyfold/cmd/decisions"
 	"keyfold/cmd/keyfold/app"
-	"keyfold/internal/cli"
 	"keyfold/service/notify/published"
 	"keyfold/service/notify/ruleset"
 
 	"keyfold/engine"
-	"keyfold/engine/notify/rule"
 	"keyfold/sink/ledger/postgres"
 )
 
@@ -56,64 +52,18 @@ func (c *rulesPublishCmd) Run(a *app.App) error {
 		return errors.Join(a.Emit(found, found.Print), found.Err())
 	}
 	return a.WithLedger(func(l *postgres.Ledger) error {
-		if err := c.follows(a.Ctx, l, found); err != nil {
+		if err := published.Follows(a.Ctx, l, found, c.IfActive); err != nil {
 			return err
 		}
 		if err := found.Err(); err != nil {
 			return errors.Join(a.Emit(found, found.Print), err)
 		}
-		version, err := l.Publish(a.Ctx, postgres.Publication{
-			Document: found.Text, By: cmp.Or(c.By, whoCalls()), Note: c.Note, IfActive: c.IfActive,
-		})
+		done, err := published.Publish(a.Ctx, l, found, postgres.Publication{By: cmp.Or(c.By, whoCalls()), Note: c.Note, IfActive: c.IfActive})
 		if err != nil {
 			return err
 		}
-		return a.Emit(publishedSet{Version: version, Before: c.IfActive, Findings: found}, func(w *cli.Text) {
-			found.Print(w)
-			w.Line("published as the set %d in place of %d: workers decide by it within %v", version, c.IfActive, inForceWithin)
-		})
+		return a.Emit(done, done.Print)
 	})
-}
-
-// follows adds to the findings what keeps the set from following the one in force.
-func (c *rulesPublishCmd) follows(ctx context.Context, l *postgres.Ledger, found *ruleset.Checked) error {
-	before, err := inForce(ctx, l)
-	switch {
-	case err != nil:
-		return err
-	case before.Version != c.IfActive:
-		return &postgres.NotActiveError{Active: before.Version}
-	case bytes.Equal(before.Document, found.Text):
-		return fmt.Errorf("the set %d in force is this document: there is nothing to publish", before.Version)
-	}
-	if previous, _ := rule.Read(before.Document); previous != nil { // one of a later version is no measure
-		found.Follows(previous)
-	}
-	return nil
-}
-
-// inForceWithin is how long a set takes to be in force in all workers: two looks, and a
-// slow answer.
-const inForceWithin = 2*published.Interval + published.Interval/2
-
-// publishedSet is a set that has come into force.
-type publishedSet struct {
-	Version  int64            `json:"set_version"`
-	Before   int64            `json:"before"`
-	Document int64            `json:"document_of,omitempty"` // the set that a rollback repeats
-	Findings *ruleset.Checked `json:"findings,omitempty"`
-}
-
-// inForce reads the set in force.
-func inForce(ctx context.Context, l *postgres.Ledger) (postgres.RuleSet, error) {
-	active, err := l.Active(ctx)
-	if err == nil && active.Set == 0 {
-		err = &postgres.NotActiveError{}
-	}
-	if err != nil {
-		return postgres.RuleSet{}, err
-	}
-	return l.RuleSet(ctx, active.Set)
 }
 
 // whoCalls names the user of the command.
@@ -150,31 +100,17 @@ func (c *rulesRollbackCmd) Check(a *app.App) error {
 // Run publishes the document again.
 func (c *rulesRollbackCmd) Run(a *app.App) error {
 	return a.WithLedger(func(l *postgres.Ledger) error {
-		active, err := l.Active(a.Ctx)
+		back, err := published.PlanRollback(a.Ctx, l, c.Set)
 		if err != nil {
 			return err
 		}
-		old, err := l.RuleSet(a.Ctx, c.Set)
-		if err != nil {
-			return fmt.Errorf("the set %d: %w", c.Set, err)
-		}
-		if c.Set == active.Set {
-			return fmt.Errorf("the set %d is in force already", c.Set)
-		}
-		if err := ruleset.LintText(fmt.Sprintf("the set %d", c.Set), old.Document).Err(); err != nil {
-			return fmt.Errorf("%w: this version of keyfold does not know all of it", err)
-		}
-		version, err := l.Publish(a.Ctx, postgres.Publication{
-			Document: old.Document, By: cmp.Or(c.By, whoCalls()), Note: cmp.Or(c.Note, fmt.Sprintf("rollback to %d", c.Set)), IfActive: active.Set,
-		})
+		done, err := back.Do(a.Ctx, l, cmp.Or(c.By, whoCalls()), c.Note)
 		if _, other := errors.AsType[*postgres.NotActiveError](err); other {
 			return fmt.Errorf("another set came into force meanwhile: look at `keyfold notify rules list`, and run it again if it is meant: %w", err)
 		}
 		if err != nil {
 			return err
 		}
-		return a.Emit(publishedSet{Version: version, Before: active.Set, Document: c.Set}, func(w *cli.Text) {
-			w.Line("the document of the set %d is published as the set %d in place of %d: workers decide by it within %v", c.Set, version, active.Set, inForceWithin)
-		})
+		return a.Emit(done, done.Print)
 	})
 }

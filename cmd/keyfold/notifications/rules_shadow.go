@@ -2,11 +2,11 @@ package notifications
 
 import (
 	"errors"
-	"strings"
 
 	"keyfold/cmd/decisions"
 	"keyfold/cmd/keyfold/app"
 	"keyfold/internal/cli"
+	"keyfold/service/notify/published"
 	"keyfold/service/notify/ruleset"
 
 	"keyfold/engine"
@@ -54,7 +54,7 @@ func (c *rulesShadowCmd) Run(a *app.App) error {
 				return err
 			}
 			return a.Emit(map[string]any{"shadow": false}, func(w *cli.Text) {
-				w.Line("within %v workers decide once: `keyfold notify rules shadow` shows what the candidate came to", inForceWithin)
+				w.Line("within %v workers decide once: `keyfold notify rules shadow` shows what the candidate came to", published.InForceWithin)
 			})
 		})
 	default:
@@ -77,64 +77,23 @@ func (c *rulesShadowCmd) begin(a *app.App) error {
 		}
 		return a.Emit(map[string]any{"shadow": true, "candidate": version, "findings": found}, func(w *cli.Text) {
 			found.Print(w)
-			w.Line("within %v workers decide by it a second time, without effect: `keyfold notify rules shadow` shows what it comes to", inForceWithin)
+			w.Line("within %v workers decide by it a second time, without effect: `keyfold notify rules shadow` shows what it comes to", published.InForceWithin)
 		})
 	})
 }
 
-// shadowPair and shadowSample are [postgres.ShadowPair] and [postgres.ShadowSample] in JSON.
-type shadowPair struct {
-	Was       string `json:"was"`
-	Would     string `json:"would"`
-	Differ    int64  `json:"differ"`
-	Decisions int64  `json:"decisions"`
-}
-
-type shadowSample struct {
-	Decision     string   `json:"decision_id"`
-	Set          string   `json:"rule_version"`
-	At           string   `json:"decided_at"`
-	Was          string   `json:"was"`
-	WasReasons   []string `json:"was_reasons"`
-	Would        string   `json:"would"`
-	WouldReasons []string `json:"would_reasons"`
-}
-
 func (c *rulesShadowCmd) show(a *app.App) error {
 	return a.WithLedger(func(l *postgres.Ledger) error {
-		r, err := l.ShadowReport(a.Ctx, c.Limit)
+		r, err := published.ShadowOf(a.Ctx, l, c.Limit)
 		if err != nil {
 			return err
 		}
-		pairs, samples := []shadowPair{}, []shadowSample{}
-		var all, differ int64
-		for _, p := range r.Pairs {
-			all, differ = all+p.Decisions, differ+p.Differ
-			pairs = append(pairs, shadowPair{p.Was.String(), p.Would.String(), p.Differ, p.Decisions})
-		}
-		for i := range r.Samples {
-			s := &r.Samples[i]
-			samples = append(samples, shadowSample{
-				s.Decision.String(), s.Set, cli.At(s.DecidedAt.Time()), s.Was.String(), s.WasReasons, s.Would.String(), s.WouldReasons,
-			})
-		}
-		shown := map[string]any{"shadow": r.On, "candidate": r.Version, "decisions": all, "differ": differ, "pairs": pairs, "samples": samples}
-		return a.Emit(shown, func(w *cli.Text) {
-			if r.Version == 0 {
+		return a.Emit(r, func(w *cli.Text) {
+			if r.Candidate == 0 {
 				w.Line("there is no candidate: `keyfold notify rules shadow FILE` begins with one")
 				return
 			}
-			state := "is on"
-			if !r.On {
-				state = "has ended"
-			}
-			w.Line("the candidate %d %s: %d of %s differ", r.Version, state, differ, cli.Count(all, "decision"))
-			for _, p := range pairs {
-				w.Line("  %-5s -> %-5s  %d, of which %d differ", p.Was, p.Would, p.Decisions, p.Differ)
-			}
-			for _, s := range samples {
-				w.Line("decision %s at %s, by the set %s: %s %s, would be %s %s", s.Decision, s.At, s.Set, s.Was, strings.Join(s.WasReasons, " "), s.Would, strings.Join(s.WouldReasons, " "))
-			}
+			r.Print(w)
 		})
 	})
 }

@@ -59,13 +59,23 @@ func (c *rebuildCmd) Check(a *app.App) error {
 
 // Run rebuilds one user or all.
 func (c *rebuildCmd) Run(a *app.App) error {
-	return a.WithDatabase(func(db *outbox.Database) error {
+	_, err := c.run(a)
+	return err
+}
+
+// run returns what was done, which it has printed.
+func (c *rebuildCmd) run(a *app.App) (done rebuilt, err error) {
+	err = a.WithDatabase(func(db *outbox.Database) error {
 		return a.WithStore(func(store *mongodb.Store) error {
 			return a.WithEmbedding(a.Vectors, 0, func(way *embedding.Embedding) error {
-				return c.rebuild(&rebuilder{App: a, cmd: c, db: db, store: store, done: rebuilt{Lowest: 1, DryRun: c.DryRun}}, way)
+				r := &rebuilder{App: a, cmd: c, db: db, store: store, done: rebuilt{Lowest: 1, DryRun: c.DryRun}}
+				err := c.rebuild(r, way)
+				done = r.done
+				return err
 			})
 		})
 	})
+	return done, err
 }
 
 func (c *rebuildCmd) rebuild(r *rebuilder, way *embedding.Embedding) error {

@@ -3,43 +3,27 @@ package recommending
 import (
 	"context"
 	"strconv"
-	"strings"
 
+	"keyfold/cmd/decisions"
 	"keyfold/service/dashboard"
-	"keyfold/service/notify/users"
 	"keyfold/sink/ledger/postgres"
 )
-
-// decisionsShown is how many of a user's decisions are shown.
-const decisionsShown = 10
 
 // ledgerConnections is enough for a look now and then.
 const ledgerConnections = 2
 
 // notified returns what `notify user show` prints.
 func (p *Pages) notified(ctx context.Context, user int32) (*dashboard.Notified, error) {
-	l, err := p.decisions(ctx)
-	if err != nil {
-		return nil, err
+	shared := decisions.Pages{Open: func(ctx context.Context) (decisions.PageLedger, error) { return p.Ledger(ctx) }}
+	n, err := shared.User(ctx, strconv.Itoa(int(user)))
+	if n == nil {
+		n = &dashboard.Notified{}
 	}
-	shown, err := users.Show(ctx, l, strconv.Itoa(int(user)), decisionsShown)
-	if err != nil || shown == nil {
-		return &dashboard.Notified{}, err
-	}
-	n := &dashboard.Notified{}
-	for _, w := range shown.Waiting {
-		n.Waiting = append(n.Waiting, dashboard.Deferred{Due: w.DueAt, Type: w.Type, EventID: w.EventID, Turn: w.Turn})
-	}
-	for i := range shown.Decisions {
-		r := &shown.Decisions[i]
-		n.Decided = append(n.Decided, dashboard.Decided{
-			At: r.DecidedAt.Time(), Outcome: r.Outcome.String(), Type: r.Type.String(), Reasons: strings.Join(r.Reasons, ", "), EventID: r.EventID.String(),
-		})
-	}
-	return n, nil
+	return n, err
 }
 
-func (p *Pages) decisions(ctx context.Context) (*postgres.Ledger, error) {
+// Ledger returns the ledger of notifications.
+func (p *Pages) Ledger(ctx context.Context) (*postgres.Ledger, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ledger == nil {

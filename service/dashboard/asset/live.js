@@ -231,7 +231,7 @@
       out.className = "values";
       caption.after(out);
     }
-    out.textContent = clock.format(new Date(stamp(times, best) * 1000)) + "  " + lines.map(([name, values]) => name + " " + values[best] + (plot.dataset.unit || "")).join("  ");
+    out.textContent = (until - from > 86400 ? day : clock).format(new Date(stamp(times, best) * 1000)) + "  " + lines.map(([name, values]) => name + " " + values[best] + (plot.dataset.unit || "")).join("  ");
   }
   const stamp = (times, i) => (i === 0 ? times[0] : times[0] + times[i]);
 

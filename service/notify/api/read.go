@@ -7,6 +7,8 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,6 +55,29 @@ func ExplainAll(found []notify.Decided) []Explained {
 	}
 	return all
 }
+
+// Untold returns decisions without what their notifications say.
+func Untold(found []notify.Decided) []notify.Decided {
+	all := slices.Clone(found)
+	for i := range all {
+		if e := all[i].Event; e != nil {
+			untold := *e
+			untold.Title, untold.Message, untold.Body = "", "", nil
+			all[i].Event = &untold
+		}
+		near := slices.Clone(all[i].Record.Facts.Near)
+		for j, line := range near {
+			if ofText.MatchString(line) {
+				near[j], _, _ = strings.Cut(line, ", found ")
+			}
+		}
+		all[i].Record.Facts.Near = near
+	}
+	return all
+}
+
+// ofText is of a rule that nearly matched and asks for a text: what was found is that text.
+var ofText = regexp.MustCompile(`: asks for (NOT\()?(title|message)\b`)
 
 // Print writes decisions for people: the sentences and, where the stages are asked for,
 // what each of them saw.

@@ -2,7 +2,9 @@ package simulate
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/google/uuid"
@@ -165,6 +167,16 @@ func (r *Report) finish() {
 	})
 }
 
+// Headline says how many decisions were read and changed.
+func (r *Report) Headline() string {
+	share := 0.0
+	if r.Read > 0 {
+		share = 100 * float64(r.Changed) / float64(r.Read)
+	}
+	return fmt.Sprintf("changed %s of %s of %s (%.1f %%), and %s added; %s not replayable", cli.Number(r.Changed), cli.Count(r.Read, "decision"),
+		cli.Count(r.Users, "user"), share, cli.Number(r.Added), cli.Number(r.NotReplayable))
+}
+
 // Print prints the report for people.
 func (r *Report) Print(w *cli.Text) {
 	w.Line("Candidate %s over decisions from %s to %s:", cli.Printable(r.Version), r.From, r.To)
@@ -179,12 +191,11 @@ func (r *Report) Print(w *cli.Text) {
 		w.Line("")
 		w.Line("Changes, by rule and first reason:")
 	}
-	for i, c := range r.Rules {
-		if i == mostRules {
-			w.Line("  and %d more kinds: see -o json", len(r.Rules)-i)
-			break
-		}
-		w.Line("  %s  %s -> %s", cli.Number(c.N), by(c.Was, c.WasRule, c.WasFor), by(c.Would, c.WouldRule, c.WouldFor))
+	for _, row := range r.ChangeRows(mostRules) {
+		w.Line("  %s  %s -> %s", row[0], row[1], row[2])
+	}
+	if more := len(r.Rules) - mostRules; more > 0 {
+		w.Line("  and %d more kinds: see -o json", more)
 	}
 	if len(r.MostChanged) > 0 {
 		w.Line("")
@@ -200,25 +211,39 @@ func (r *Report) Print(w *cli.Text) {
 	w.Line("Assumed: %s.", r.Assumption)
 }
 
-func (r *Report) printMatrix(w *cli.Text) {
-	outcomes := []string{notify.Now.String(), notify.Later.String(), notify.Never.String(), none}
-	table := tabwriter.NewWriter(w.W, 0, 0, 2, ' ', tabwriter.AlignRight)
-	line := "was \\ would\t"
-	for _, o := range outcomes {
-		line += o + "\t"
+// MatrixHead and [Report.MatrixRows] are the matrix as a table: the outcomes that would be, in
+// columns, of those that were.
+func (r *Report) MatrixHead() []string { return append([]string{"was \\ would"}, outcomes...) }
+
+var outcomes = []string{notify.Now.String(), notify.Later.String(), notify.Never.String(), none}
+
+// MatrixRows see [Report.MatrixHead].
+func (r *Report) MatrixRows() (rows [][]string) {
+	for _, was := range outcomes {
+		row := []string{was}
+		for _, would := range outcomes {
+			row = append(row, cli.Number(r.cells[Cell{Was: was, Would: would}]))
+		}
+		rows = append(rows, row)
 	}
-	put := func(text string) {
-		if _, err := table.Write([]byte(text + "\n")); err != nil {
+	return rows
+}
+
+// ChangeRows are at most n kinds of changes by rule and first reason, the most frequent first: how
+// many, what was, and what would be.
+func (r *Report) ChangeRows(n int) (rows [][]string) {
+	for _, c := range r.Rules[:min(n, len(r.Rules))] {
+		rows = append(rows, []string{cli.Number(c.N), by(c.Was, c.WasRule, c.WasFor), by(c.Would, c.WouldRule, c.WouldFor)})
+	}
+	return rows
+}
+
+func (r *Report) printMatrix(w *cli.Text) {
+	table := tabwriter.NewWriter(w.W, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, row := range append([][]string{r.MatrixHead()}, r.MatrixRows()...) {
+		if _, err := table.Write([]byte(strings.Join(row, "\t") + "\t\n")); err != nil {
 			w.Err = cmp.Or(w.Err, err)
 		}
-	}
-	put(line)
-	for _, was := range outcomes {
-		line = was + "\t"
-		for _, would := range outcomes {
-			line += cli.Number(r.cells[Cell{Was: was, Would: would}]) + "\t"
-		}
-		put(line)
 	}
 	if err := table.Flush(); err != nil {
 		w.Err = cmp.Or(w.Err, err)

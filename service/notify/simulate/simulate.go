@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"iter"
+	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
@@ -51,6 +52,19 @@ func (c *Config) Validate() error {
 		err = errors.Join(err, preference.CheckUser(c.User))
 	}
 	return err
+}
+
+// Last is [Run] over the decisions of this time before the newest one.
+func Last(ctx context.Context, store Store, c Config, last time.Duration) (*Report, error) {
+	var newest engine.Millis
+	for d, err := range store.Records(ctx, ledger.Filter{Limit: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		newest = d.Record.DecidedAt
+	}
+	c.From, c.To = newest+1-engine.Millis(last.Milliseconds()), newest+1
+	return Run(ctx, store, c)
 }
 
 // usersAtOnce is how many ids of users are read at a time.

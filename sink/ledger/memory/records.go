@@ -169,14 +169,17 @@ func (l *Ledger) own(id string) iter.Seq[*notify.Decided] {
 	return slices.Values[[]*notify.Decided](nil)
 }
 
-// Counts returns how many records have each type, outcome and first reason, in the
+// Counts returns how many records of a span have each type, outcome and first reason, in the
 // order of these.
-func (l *Ledger) Counts(ctx context.Context) ([]ledger.Count, error) {
+func (l *Ledger) Counts(ctx context.Context, in ledger.Span) ([]ledger.Count, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	counts := map[ledger.Count]int64{}
+	counts, met := map[ledger.Count]int64{}, int64(0)
 	for _, d := range l.decisions {
-		counts[ledger.CountOf(&d.Record)]++
+		if in.Has(d.Record.DecidedAt) && (in.Most == 0 || met < in.Most) {
+			counts[ledger.CountOf(&d.Record)]++
+			met++
+		}
 	}
 	all := make([]ledger.Count, 0, len(counts))
 	for c, n := range counts {

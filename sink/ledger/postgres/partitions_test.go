@@ -7,6 +7,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/sink/ledger"
 )
 
 // Promise(ledger/making-days): Commits go on while daily partitions are made and dropped; a call that
@@ -41,7 +42,7 @@ func TestPartitions(t *testing.T) {
 		t.Fatalf("%d were dropped, %v, want 1", dropped, err)
 	}
 	expect(1, 2, 3)
-	counts, err := l.Counts(ctx)
+	counts, err := l.Counts(ctx, ledger.Span{})
 	if err != nil || len(counts) != 1 || counts[0].N != 2 {
 		t.Errorf("the counts are %v, %v, want 2 records", counts, err)
 	}

@@ -47,7 +47,7 @@ func TestNoSequentialScan(t *testing.T) {
 	if after := scans(t, l); after != before {
 		t.Errorf("the tables of decisions were read whole %d times", after-before)
 	}
-	_, err := l.Counts(ctx) // it does: the test can fail
+	_, err := l.Counts(ctx, ledger.Span{}) // it does: the test can fail
 	must(t, err)
 	if after := scans(t, l); after == before {
 		t.Error("the server did not count the reading of all records")

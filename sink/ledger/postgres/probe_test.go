@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/sink/ledger"
 )
 
 // A probe tells what a commit would meet, and leaves nothing that is counted.
@@ -14,7 +15,7 @@ func TestProbe(t *testing.T) {
 	_, err := l.EnsurePartitions(ctx, engine.Now(), 2) // of tomorrow too: a test may run at midnight
 	must(t, err)
 	must(t, errors.Join(l.Probe(ctx), l.Probe(ctx)))
-	counts, err := l.Counts(ctx)
+	counts, err := l.Counts(ctx, ledger.Span{})
 	users, err2 := l.Users(ctx)
 	if must(t, errors.Join(err, err2)); len(counts) != 0 || users != 0 {
 		t.Errorf("a probe left %v, %d users", counts, users)

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"iter"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -166,20 +165,6 @@ func (l *Ledger) Decisions(ctx context.Context, ids []uuid.UUID) ([]notify.Decid
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
 	return collect(ctx, l, "decisions", scanDecision, readDecisions, texts(ids))
-}
-
-// Counts returns how many records have each type, outcome and first reason, in the
-// order of these. It reads all records.
-func (l *Ledger) Counts(ctx context.Context) ([]ledger.Count, error) {
-	all, err := collect(ctx, l, "counts", func(row pgx.CollectableRow) (c ledger.Count, err error) {
-		var kind, outcome string
-		err = row.Scan(&kind, &outcome, &c.Reason, &c.N)
-		c.Type, c.Outcome = notify.ParseEventType(kind), notify.ParseOutcome(outcome)
-		return c, err
-	}, `SELECT event_type::text, outcome::text, coalesce(reasons[1], ''), count(*)
-		FROM notify_decisions GROUP BY event_type, outcome, reasons[1]`)
-	slices.SortFunc(all, ledger.Count.Compare)
-	return all, err
 }
 
 // Users returns the number of users with preferences or records, erased ones

@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/sink/ledger"
 )
 
 // Waiting chooses deferrals. Its zero value chooses all.
@@ -20,18 +21,6 @@ type Waiting struct {
 	DueBefore engine.Millis // 0: no bound
 }
 
-// DeferralCount counts the deferrals of one type of events.
-type DeferralCount struct {
-	Type    notify.EventType
-	Due     int64         // their time has come, and no worker has claimed them
-	Claimed int64         // a worker has a lease of them
-	Minute  int64         // due within a minute
-	Hour    int64         // due after that, within an hour
-	Day     int64         // due after that, within a day
-	Later   int64         // due after that
-	Oldest  engine.Millis // the earliest time of all; 0: there is none
-}
-
 // Rows that are not due are counted from the index alone. next_at is due_at, or the end of
 // a worker's lease; only due rows are leased, so a due row with a later next_at is claimed.
 const countDeferrals = `SELECT event_type::text, sum(due)::bigint, sum(claimed)::bigint,
@@ -39,25 +28,31 @@ const countDeferrals = `SELECT event_type::text, sum(due)::bigint, sum(claimed):
 	FROM (
 		SELECT event_type, count(*) FILTER (WHERE next_at <= $1) AS due, count(*) FILTER (WHERE next_at > $1) AS claimed,
 			0 AS minute, 0 AS hour, 0 AS day, 0 AS later, min(due_at) AS oldest
-		FROM notify_deferrals WHERE due_at <= $1 GROUP BY event_type
+		FROM (SELECT event_type, next_at, due_at FROM notify_deferrals WHERE due_at <= $1 ORDER BY due_at LIMIT $2) d GROUP BY event_type
 		UNION ALL SELECT event_type, 0, 0,
 			count(*) FILTER (WHERE due_at <= $1 + interval '1 minute'),
 			count(*) FILTER (WHERE due_at > $1 + interval '1 minute' AND due_at <= $1 + interval '1 hour'),
 			count(*) FILTER (WHERE due_at > $1 + interval '1 hour' AND due_at <= $1 + interval '1 day'),
 			count(*) FILTER (WHERE due_at > $1 + interval '1 day'),
 			min(due_at)
-		FROM notify_deferrals WHERE due_at > $1 GROUP BY event_type
+		FROM (SELECT event_type, due_at FROM notify_deferrals WHERE due_at > $1 ORDER BY due_at LIMIT $2) d GROUP BY event_type
 	) w GROUP BY event_type ORDER BY event_type::text`
 
-// CountDeferrals counts what waits, as of an instant, by the types' names.
-func (l *Ledger) CountDeferrals(ctx context.Context, now engine.Millis) ([]DeferralCount, error) {
-	return collect(ctx, l, "count deferrals", func(row pgx.CollectableRow) (c DeferralCount, err error) {
+// CountDeferrals counts what waits, as of an instant, by the types' names. most bounds the due
+// ones and the others each, those that are due first; 0: no bound. With a bound the server counts
+// for 2 s at most, see [ledger.ErrTooMany].
+func (l *Ledger) CountDeferrals(ctx context.Context, now engine.Millis, most int64) ([]ledger.DeferralCount, error) {
+	scan := func(row pgx.CollectableRow) (c ledger.DeferralCount, err error) {
 		var kind string
 		var oldest *time.Time
 		err = row.Scan(&kind, &c.Due, &c.Claimed, &c.Minute, &c.Hour, &c.Day, &c.Later, &oldest)
 		c.Type, c.Oldest = notify.ParseEventType(kind), millisOf(oldest)
 		return c, err
-	}, countDeferrals, now.Time())
+	}
+	if most > 0 {
+		return briefly(ctx, l, "count deferrals", scan, countDeferrals, now.Time(), most)
+	}
+	return collect(ctx, l, "count deferrals", scan, countDeferrals, now.Time(), nil)
 }
 
 // Deferral is an event that waits.

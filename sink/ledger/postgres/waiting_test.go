@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/sink/ledger"
 	"keyfold/sink/ledgertest"
 )
 
@@ -26,7 +27,7 @@ func later(t *testing.T, l *Ledger, user string, kind notify.EventType, due engi
 
 func TestDeferralsAreCountedListedAndReleased(t *testing.T) {
 	l := openNew(t)
-	if counts, err := l.CountDeferrals(ctx, start); err != nil || len(counts) != 0 {
+	if counts, err := l.CountDeferrals(ctx, start, 0); err != nil || len(counts) != 0 {
 		t.Errorf("of an empty ledger: %+v, %v", counts, err)
 	}
 	claimed := later(t, l, "claimed", notify.Update, start)
@@ -38,9 +39,9 @@ func TestDeferralsAreCountedListedAndReleased(t *testing.T) {
 	hour := later(t, l, "hour", notify.Promo, now+61*second)
 	tomorrow := later(t, l, "day", notify.Promo, now+3601*second)
 	last := later(t, l, "later", notify.Security, now+86_401*second)
-	counts, err := l.CountDeferrals(ctx, now)
+	counts, err := l.CountDeferrals(ctx, now, 0)
 	must(t, err)
-	want := []DeferralCount{
+	want := []ledger.DeferralCount{
 		{Type: notify.Promo, Minute: 1, Hour: 1, Day: 1, Oldest: now + 60*second},
 		{Type: notify.Security, Later: 1, Oldest: now + 86_401*second},
 		{Type: notify.Update, Due: 1, Claimed: 1, Oldest: start},
@@ -49,6 +50,12 @@ func TestDeferralsAreCountedListedAndReleased(t *testing.T) {
 		if len(counts) != len(want) || counts[i] != want[i] {
 			t.Fatalf("counts are\n%+v, want\n%+v", counts, want)
 		}
+	}
+
+	bounded, err := l.CountDeferrals(ctx, now, 1)
+	must(t, err)
+	if len(bounded) != 2 || bounded[0] != (ledger.DeferralCount{Type: notify.Promo, Minute: 1, Oldest: now + 60*second}) || bounded[1].Total() != 1 {
+		t.Errorf("with a bound of one the first of each is counted: %+v", bounded)
 	}
 
 	list := func(w Waiting, n int, want ...uuid.UUID) []Deferral {
@@ -119,10 +126,10 @@ func TestCountsReadTheIndex(t *testing.T) {
 		run(t, l, "SET enable_seqscan = off")
 	}
 	began := time.Now()
-	counts, err := l.CountDeferrals(ctx, start)
+	counts, err := l.CountDeferrals(ctx, start, 0)
 	must(t, err)
 	took := time.Since(began)
-	rows, err := l.pool.Query(ctx, "EXPLAIN (ANALYZE, COSTS OFF) "+countDeferrals, start.Time())
+	rows, err := l.pool.Query(ctx, "EXPLAIN (ANALYZE, COSTS OFF) "+countDeferrals, start.Time(), nil)
 	must(t, err)
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	must(t, err)

@@ -101,7 +101,7 @@ func TestRejectedChange(t *testing.T) {
 	if got[0].Version != 1 || got[1].Version != 0 || got[2].Version != 1 || !got[3].Known[0].Dispatched {
 		t.Errorf("stored are %+v", got)
 	}
-	counts, err := l.Counts(ctx)
+	counts, err := l.Counts(ctx, ledger.Span{})
 	must(t, err)
 	if len(counts) != 2 {
 		t.Errorf("records are %+v", counts)

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/binary"
@@ -85,16 +86,26 @@ func (r *Reader) Decisions(ctx context.Context, ids []uuid.UUID) ([]notify.Decid
 		" FROM notify_decisions WHERE decision_id IN (SELECT unhex(value) FROM json_each(?))", hexIDs(ids))
 }
 
-// Counts returns how many records have each type, outcome and first reason, in the
+const countsOf = `SELECT event_type, outcome, coalesce(reasons ->> 0, '') AS reason, count(*)
+	FROM (SELECT event_type, outcome, reasons FROM notify_decisions WHERE decision_id >= ? AND decision_id < ? LIMIT ?)
+	GROUP BY event_type, outcome, reason`
+
+// Counts returns how many records of a span have each type, outcome and first reason, in the
 // order of these.
-func (r *Reader) Counts(ctx context.Context) ([]ledger.Count, error) {
+func (r *Reader) Counts(ctx context.Context, in ledger.Span) ([]ledger.Count, error) {
+	from, to, most := firstID(in.From), bytes.Repeat([]byte{0xff}, 17), in.Most // no id has 17 bytes
+	if in.To != 0 {
+		to = firstID(in.To)
+	}
+	if most == 0 {
+		most = -1 // SQLite's word for no limit
+	}
 	all, err := sqlfile.Collect(ctx, r.Reader, func(rows *sql.Rows) (c ledger.Count, err error) {
 		var kind, outcome string
 		err = rows.Scan(&kind, &outcome, &c.Reason, &c.N)
 		c.Type, c.Outcome = notify.ParseEventType(kind), notify.ParseOutcome(outcome)
 		return c, err
-	}, `SELECT event_type, outcome, coalesce(reasons ->> 0, '') AS reason, count(*)
-		FROM notify_decisions GROUP BY event_type, outcome, reason`)
+	}, countsOf, from, to, most)
 	slices.SortFunc(all, ledger.Count.Compare)
 	return all, err
 }
