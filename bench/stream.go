@@ -39,7 +39,11 @@ type streamCmd struct {
 	Only    []string      `sep:"none" help:"Ways to run, by name; default: all."`
 	Live    rate          `placeholder:"N/s" help:"Publish at this rate while a worker reads, in place of all else, and report how old events are when their profiles are written."`
 	For     time.Duration `default:"10m" help:"With --live: for how long."`
-	Profile string        `placeholder:"FILE" help:"Write a CPU profile of all runs."`
+	// What searches of their own would save: product events share a stream with searches that wait.
+	Searches float64 `default:"0" help:"With --live: share of the events that are searches, each of a phrase of its own."`
+	Away     bool    `help:"With --live: the embedding API is away, so that each search is copied into a delay queue."`
+
+	Profile string `placeholder:"FILE" help:"Write a CPU profile of all runs."`
 
 	Log      logFlag         `embed:""`
 	Settings settings.Engine `embed:""`
@@ -54,6 +58,8 @@ type streaming struct {
 	events   int
 	writes   int64 // of the last run, 0 where it writes nothing
 	number   int   // of the run
+	searches float64
+	away     bool // the embedding API
 }
 
 // streamWays are the ways to read. Each returns when all events are read, and settled where
@@ -90,7 +96,7 @@ func (c *streamCmd) Run(ctx context.Context, r *report.Report) error {
 	}
 	defer stop()
 	return onServers(ctx, r, func(s *stack.Stack) { s.Streams = true }, func(ctx context.Context, on *stack.Stack, r *report.Report) error {
-		s := &streaming{Stack: on, config: config, products: vectors, events: c.Count}
+		s := &streaming{Stack: on, config: config, products: vectors, events: c.Count, searches: c.Searches, away: c.Away}
 		if err := s.setUp(ctx, c.Streams); err != nil {
 			return err
 		}
@@ -384,6 +390,9 @@ func (s *streaming) ports(c worker.Config, format mongodb.Format) worker.Ports {
 			return inMemory{sink.New(c.Processor.Dimensions), s.products}, nil
 		},
 		Log: slog.New(slog.DiscardHandler),
+	}
+	if s.away {
+		ports.Phrases = noAPI{}
 	}
 	if format != "" {
 		ports.OpenStore = func(ctx context.Context) (worker.Store, error) {

@@ -26,6 +26,7 @@ type living struct {
 	products []int32
 	sent     int64
 	lag      float64   // seconds, the longest that was seen
+	copied   float64   // events into delay queues
 	heaps    []float64 // MiB, every second
 }
 
@@ -67,6 +68,9 @@ func (c *streamCmd) live(ctx context.Context, s *streaming, r *report.Report) er
 	add("event to profile, p50 at most", "s", stats.Processor.EventTime.Quantile(0.5).Seconds())
 	add("event to profile, p99 at most", "s", stats.Processor.EventTime.Quantile(0.99).Seconds())
 	add("longest lag", "s", l.lag)
+	if l.away {
+		add("copied into delay queues, each time", "events", l.copied)
+	}
 	if writes := stats.Processor.Writes.Load(); writes > 0 {
 		add("events of a write", "", float64(folded)/float64(writes))
 	}
@@ -77,6 +81,16 @@ func (c *streamCmd) live(ctx context.Context, s *streaming, r *report.Report) er
 	}
 	stop()
 	return errors.Join(err, <-done)
+}
+
+// noAPI is an embedding API that is away, as its breaker says at once.
+type noAPI struct{}
+
+var errNoAPI = &engine.Error{Kind: engine.Transient, Reason: "embedder_away", Err: fmt.Errorf("embedder: %w", engine.ErrAway)}
+
+// Resolve implements [engine.Vectors].
+func (noAPI) Resolve(_ context.Context, phrases []string) []engine.Resolved {
+	return slices.Repeat([]engine.Resolved{{Err: errNoAPI}}, len(phrases))
 }
 
 var errNotStarted = errors.New("the worker has not started")
@@ -100,6 +114,7 @@ func (l *living) watch(ctx context.Context, set *metric.Set) {
 		if err != nil {
 			return
 		}
+		l.copied = figures["keyfold_parked_total"] + figures["keyfold_retries_total"]
 		l.lag = max(l.lag, figures["keyfold_stream_lag_seconds"])
 	}
 }
@@ -161,8 +176,12 @@ func (l *living) publishFor(ctx context.Context, span time.Duration) error {
 // event makes an event of now.
 func (l *living) event() (user int32, message []byte, err error) {
 	user = int32(1 + rand.IntN(l.users))
-	body := fmt.Appendf(nil, `{"user_id":%d,"event_type":"product_view","search_phrase":null,"product_id":%d,"occurred_at":"%s","metadata":{},"message_id":"live %d %d","version":"1.0"}`,
-		user, l.products[rand.IntN(len(l.products))], time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), l.number, l.sent)
+	of := fmt.Sprintf(`"event_type":"product_view","search_phrase":null,"product_id":%d`, l.products[rand.IntN(len(l.products))])
+	if rand.Float64() < l.searches {
+		of = fmt.Sprintf(`"event_type":"search","search_phrase":"phrase %d","product_id":null`, l.sent)
+	}
+	body := fmt.Appendf(nil, `{"user_id":%d,%s,"occurred_at":"%s","metadata":{},"message_id":"live %d %d","version":"1.0"}`,
+		user, of, time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), l.number, l.sent)
 	message, err = stream.AppendMessage(nil, body, nil)
 	return user, message, err
 }

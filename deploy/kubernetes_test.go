@@ -93,6 +93,7 @@ type object struct {
 	Data     map[string]string
 	Spec     struct {
 		Replicas    *int
+		Type        string // of a Service
 		Selector    json.RawMessage
 		Template    *template
 		JobTemplate struct{ Spec struct{ Template *template } }
@@ -144,7 +145,7 @@ func render(t *testing.T, check, folder string) (objects []object) {
 func TestKubernetesManifests(t *testing.T) {
 	check := buildCheck(t)
 	folder := overlay(t)
-	if n := len(render(t, check, "kubernetes")); n != 13 {
+	if n := len(render(t, check, "kubernetes")); n != 15 {
 		t.Errorf("without notifications there are %d objects", n)
 	}
 	objects := render(t, check, filepath.Join(folder, "shop"))
@@ -158,7 +159,7 @@ func TestKubernetesManifests(t *testing.T) {
 			settings, configured = o.Data, o.Metadata.Name
 		}
 	}
-	if got := fmt.Sprint(kinds); got != "map[ConfigMap:1 CronJob:1 Deployment:5 Job:2 PodDisruptionBudget:5 ScaledObject:1 Service:4 TriggerAuthentication:1]" {
+	if got := fmt.Sprint(kinds); got != "map[ConfigMap:1 CronJob:1 Deployment:6 Job:2 PodDisruptionBudget:5 ScaledObject:1 Service:5 TriggerAuthentication:1]" {
 		t.Errorf("the objects are %s", got)
 	}
 	stop, err := strconv.Atoi(settings["WORKER_SHUTDOWN_TIMEOUT"])
@@ -190,7 +191,11 @@ func TestKubernetesManifests(t *testing.T) {
 		if o.Kind != "Deployment" {
 			continue
 		}
-		if c.LivenessProbe.HTTPGet.Path != "/livez" || c.ReadinessProbe.HTTPGet.Path != "/readyz" || c.ReadinessProbe.HTTPGet.Port != "admin" {
+		port := "admin"
+		if name == "keyfold-dashboard" { // its pages are all that it serves
+			port = "http"
+		}
+		if c.LivenessProbe.HTTPGet.Path != "/livez" || c.ReadinessProbe.HTTPGet.Path != "/readyz" || c.ReadinessProbe.HTTPGet.Port != port {
 			t.Errorf("%s has the probes %v and %v", name, c.LivenessProbe, c.ReadinessProbe)
 		}
 		least := stop

@@ -27,7 +27,7 @@ var comments = regexp.MustCompile(`(?m)^ *#.*\n`)
 func TestComposeInItsSchema(t *testing.T) {
 	check := buildCheck(t)
 	const file = "../docker-compose.yml"
-	plain := []string{"ingest", "mariadb", "mongodb", "rabbitmq", "redis", "serve", "setup", "token", "worker"}
+	plain := []string{"dashboard", "ingest", "mariadb", "mongodb", "rabbitmq", "redis", "serve", "setup", "token", "worker"}
 	for profiles, more := range map[string][]string{
 		"":                     nil,
 		"partition":            {"partition"},

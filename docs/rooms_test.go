@@ -47,7 +47,8 @@ var rooms = map[string][]string{
 	"docs":                        {"docs"},
 	"service/daemon":              {"engine", "internal", "service/daemon", "shard"},
 	"service/status":              {"engine", "engine/profile", "internal", "service/status", "shard"},
-	"service/dashboard": {"docs", "engine", "engine/notify", "engine/profile", "internal", "service/dashboard", "service/notify", "service/profile", "service/status",
+	"service/failed":              {"engine", "engine/profile", "internal", "service/failed", "shard"},
+	"service/dashboard": {"docs", "engine", "engine/notify", "engine/profile", "internal", "service/dashboard", "service/failed", "service/notify", "service/profile", "service/status",
 		"shard", "source", "source/httpapi"},
 	"service/profile": append(append(rabbit[:5:5], streams...),
 		"engine", "engine/profile", "internal", "service/daemon", "service/profile", "shard", "source", "source/httpapi"),
@@ -56,7 +57,7 @@ var rooms = map[string][]string{
 		"internal", "service/daemon", "service/notify", "shard", "sink", "sink/ledger",
 		"sink/senders", "source/httpapi"),
 	"cmd": append(append(rabbit[:5:5], streams...),
-		"cmd", "engine", "engine/notify", "engine/profile", "docs", "internal", "service/daemon", "service/dashboard", "service/notify", "service/profile", "service/status",
+		"cmd", "engine", "engine/notify", "engine/profile", "docs", "internal", "service/daemon", "service/dashboard", "service/failed", "service/notify", "service/profile", "service/status",
 		"shard", "sink", "sink/ledger", "sink/senders", "source", "source/httpapi", "source/ingest",
 		"source/repeat", "source/sample/notifications"),
 }

@@ -24,7 +24,7 @@ var dashboardAddr = regexp.MustCompile(`"dashboard listening","url":"(http://[^"
 func (w *watched) startDashboard(more ...string) (*daemon, string) {
 	w.t.Helper()
 	args := append([]string{"dashboard", "--dashboard-addr=127.0.0.1:0"}, w.call()[1:]...)
-	d := startDaemon(w.t, append(append(args, w.flags()...), more...)...)
+	d := startDaemon(w.t, append(w.flags(w.args(args...)...), more...)...)
 	var url string
 	eventually(w.t, "the dashboard listens", func() error {
 		found := dashboardAddr.FindStringSubmatch(d.log.String())
@@ -72,7 +72,7 @@ func TestDashboardInABrowser(t *testing.T) {
 		return nil
 	})
 	b := chromiumtest.Open(t, url)
-	walk(t, b, url)
+	walk(t, b, url, dashboardPages)
 	b.Set(chromiumtest.View{Width: 1280, Script: true})
 	keys(t, b, url)
 	staysInPlace(t, b, url)
@@ -89,7 +89,7 @@ func TestDashboardInABrowser(t *testing.T) {
 
 var dashboardPages = map[string]string{"overview": "/", "workers": "/workers", "alerts": "/alerts", "runbook": "/runbook", "search": "/runbook?q=disk", "missing": "/nowhere"}
 
-func walk(t *testing.T, b *chromiumtest.Browser, url string) {
+func walk(t *testing.T, b *chromiumtest.Browser, url string, pages map[string]string) {
 	t.Helper()
 	walkPages(t, b, url, dashboardPages)
 }
@@ -139,7 +139,7 @@ func keys(t *testing.T, b *chromiumtest.Browser, url string) {
 	  document.addEventListener("submit", (e) => { if (e.target.role === "search") { e.preventDefault(); led.push(new FormData(e.target).get("q")); } });
 	  return true;
 	})()`)
-	for _, key := range []string{"w", "a", "r", "o"} {
+	for _, key := range []string{"w", "a", "f", "r", "o"} {
 		b.Do(chromedp.KeyEvent("g"), chromedp.KeyEvent(key))
 	}
 	b.Do(chromedp.KeyEvent("?"))
@@ -148,7 +148,7 @@ func keys(t *testing.T, b *chromiumtest.Browser, url string) {
 	}
 	b.Do(chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("/"), chromedp.KeyEvent("disk full"), chromedp.KeyEvent(kb.Enter))
 	// The tool types the slash into the field as well, which no keyboard does.
-	if led := chromiumtest.Eval[[]string](b, `led.map((one) => one.replace("/disk", "disk"))`); !slices.Equal(led, []string{"/workers", "/alerts", "/runbook", "/", "disk full"}) {
+	if led := chromiumtest.Eval[[]string](b, `led.map((one) => one.replace("/disk", "disk"))`); !slices.Equal(led, []string{"/workers", "/alerts", "/failures", "/runbook", "/", "disk full"}) {
 		t.Errorf("the keys lead to %q", led)
 	}
 	if found := b.Faults(); len(found) > 0 {

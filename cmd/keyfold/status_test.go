@@ -36,6 +36,7 @@ type watched struct {
 	store  *mongotest.Server
 	worker *daemon
 	outbox string // file of SQLite
+	pages  string // address of a dashboard that names each fault, too; "": there is none
 
 	searches int // so far
 }
@@ -43,7 +44,13 @@ type watched struct {
 func newWatched(t *testing.T) *watched {
 	t.Helper()
 	t.Parallel()
-	broker, store, file := rabbittest.Shared(t), mongotest.Start(t), filepath.Join(t.TempDir(), "outbox.db")
+	return watchedAt(t, rabbittest.Shared(t))
+}
+
+// watchedAt has a broker that the test may end.
+func watchedAt(t *testing.T, broker *rabbittest.Broker) *watched {
+	t.Helper()
+	store, file := mongotest.Start(t), filepath.Join(t.TempDir(), "outbox.db")
 	w := &watched{t: t, broker: broker, store: store, outbox: file, apiStack: &apiStack{
 		stack: &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: profile.Mass},
 		api:   embedtest.Start(t, embedtest.Config{Dimensions: dimensions, Model: openai.DefaultModel, Key: apiKey, Seed: 7}),
@@ -85,7 +92,8 @@ func (w *watched) look(more ...string) (code int, screen string, r status.Report
 	return code, screen, r
 }
 
-// shows waits until status exits with 1 and its screen names all of the words.
+// shows waits until status exits with 1 and its screen names all of the words, and then until the
+// dashboard's overview does.
 func (w *watched) shows(fault string, words []string, more ...string) {
 	w.t.Helper()
 	eventually(w.t, "status shows: "+fault, func() error {
@@ -101,6 +109,19 @@ func (w *watched) shows(fault string, words []string, more ...string) {
 		}
 		return nil
 	})
+	if w.pages != "" {
+		overviewNames(w.t, w.pages, fault, words...)
+	}
+}
+
+// during has a fault as a test of its own.
+func (w *watched) during(fault string, lasts func()) {
+	of := w.t
+	of.Run(fault, func(t *testing.T) {
+		w.t = t
+		lasts()
+	})
+	w.t = of
 }
 
 // wellAgain waits until nothing needs a person. Meanwhile searches come: a worker learns by them
@@ -121,10 +142,12 @@ func (w *watched) wellAgain() {
 	})
 }
 
-// Each fault is named with its cure, and only while it lasts.
+// Each fault is named with its cure, and only while it lasts, by the command and by the dashboard's
+// first page.
 //
 // Promise(monitoring/status): `keyfold status` names each fault with its cure, and only while it
 // lasts.
+// Promise(dashboard/causes)
 func TestStatusNamesEachFault(t *testing.T) {
 	w := newWatched(t)
 	w.publish(t, sample.Events(sample.DefaultConfig(50))...)
@@ -152,12 +175,14 @@ func TestStatusNamesEachFault(t *testing.T) {
 		t.Errorf("the report is %+v", r)
 	}
 
-	w.poison()
-	w.embeddingsAway()
-	w.outboxWaits()
-	w.redisAway()
-	w.storeAway()
-	w.workerGone()
+	_, w.pages = w.startDashboard()
+	w.during("poison stream", w.poison)
+	w.during("embedding API failing", w.embeddingsAway)
+	w.during("outbox stuck", w.outboxWaits)
+	w.during("Redis down", w.redisAway)
+	w.during("store down", w.storeAway)
+	w.during("no worker", w.workerGone)
+	w.pages = "" // it has the broker's own address
 	w.shows("the broker is away", []string{"✗ RabbitMQ: RabbitMQ does not listen at its address; check that it runs, and that RABBITMQ_DSN has its host and port"}, "--rabbitmq-dsn=amqp://guest:guest@127.0.0.1:1/")
 }
 
@@ -185,7 +210,7 @@ func (w *watched) embeddingsAway() {
 		}
 		return nil
 	})
-	w.shows("the embedding API is away", []string{"answered 503: overloaded"})
+	w.shows("the embedding API is away", []string{"answered 503: overloaded", "see its log, or ask its operator", "RUNBOOK.md#requests-fail"})
 	w.api.SetFaults(embedtest.Faults{})
 	w.wellAgain()
 }
@@ -207,7 +232,7 @@ func (w *watched) outboxWaits() {
 	exec("UPDATE user_interactions SET created_at = ? WHERE id = 1", time.Now().Add(-150*time.Second).UTC().Format("2006-01-02 15:04:05.000"))
 	exec("UPDATE user_interactions SET failed_at = created_at, last_error = 'no' WHERE id = 2")
 	w.shows("the outbox is not published", []string{
-		"✗ outbox: 1 event is not published, the oldest after 2m", "`keyfold relay`", "✗ outbox: 1 row is set aside", "`keyfold failed list --in sql`",
+		"✗ outbox: 1 event is not published, the oldest after ", "`keyfold relay`", "✗ outbox: 1 row is set aside", "`keyfold failed list --in sql`",
 	})
 	exec("DELETE FROM user_interactions")
 	w.wellAgain()
@@ -215,7 +240,7 @@ func (w *watched) outboxWaits() {
 
 func (w *watched) redisAway() {
 	w.redis.Kill()
-	w.shows("Redis is away", []string{"✗ Redis: Redis "})
+	w.shows("Redis is away", []string{"✗ Redis: Redis ", "REDIS_URL"})
 	must(w.t, w.redis.Boot())
 	w.wellAgain()
 }

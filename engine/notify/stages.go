@@ -101,6 +101,13 @@ var Reasons = func() (all []string) {
 	return all
 }()
 
+// Capped reports whether caps or limits are a reason why the event is not sent now.
+func (r *Record) Capped() bool {
+	return r.Outcome != Now && slices.ContainsFunc(r.Reasons, func(reason string) bool {
+		return reason == ReasonLimit || slices.Contains(capReasons[:], reason)
+	})
+}
+
 // Stage returns the number of the stage that made the decision, from 1 on; of one that waits,
 // of the first stage that holds it. 0: no stage of this version has the record's reason.
 //

@@ -130,7 +130,7 @@ func (p Plot) runs(values []float64, y func(float64) float64) (runs []string) {
 		run = nil
 	}
 	for i, v := range values {
-		if math.IsNaN(v) {
+		if !known(v) {
 			end()
 			continue
 		}
@@ -165,7 +165,7 @@ func Spark(series []float64) template.HTML {
 	high, _ := scale(series)
 	var points []string
 	for i, v := range series {
-		if !math.IsNaN(v) {
+		if known(v) {
 			x := float64(sparkW)
 			if n := len(series) - 1; n > 0 {
 				x = sparkW * float64(i) / float64(n)
@@ -183,7 +183,7 @@ func Spark(series []float64) template.HTML {
 // scale returns the end of an axis from 0 that holds all values, and the step between its labels.
 func scale(values []float64) (high, step float64) {
 	for _, v := range values {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+		if known(v) {
 			high = max(high, v)
 		}
 	}
@@ -191,10 +191,13 @@ func scale(values []float64) (high, step float64) {
 	return max(step, math.Ceil(high*1.04/step)*step), step // with room above
 }
 
+// known reports whether a value can be drawn: a program may tell an infinite one.
+func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
 func summary(values []float64) (now, low, high float64) {
 	now, low, high = math.NaN(), math.Inf(1), math.Inf(-1)
 	for _, v := range values {
-		if !math.IsNaN(v) {
+		if known(v) {
 			now, low, high = v, min(low, v), max(high, v)
 		}
 	}
@@ -205,7 +208,7 @@ func summary(values []float64) (now, low, high float64) {
 // is below 100, and whole numbers with their thousands apart above.
 func Figure(v float64) string {
 	switch {
-	case math.IsNaN(v) || math.IsInf(v, 0):
+	case !known(v):
 		return "-"
 	case math.Abs(v) < 10:
 		return number(math.Round(v*100) / 100)

@@ -14,7 +14,7 @@ import (
 const (
 	namespace     = "shop"
 	kedaNamespace = "keda"
-	objects       = 20 // with notifications
+	objects       = 22 // with notifications
 )
 
 // define creates KEDA's definitions, and a namespace where pods are held to the profile "restricted".

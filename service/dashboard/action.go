@@ -59,8 +59,11 @@ const (
 
 // acts reports whether pages offer actions to the viewer.
 func (d *Dashboard) acts(r *httpapi.Request) bool {
-	return d.config.Actions && r.May(httpapi.ScopeAdmin) && (d.config.Sessions != nil || d.plans.unlocked(r.Request))
+	return d.config.Actions && r.May(httpapi.ScopeAdmin) && (d.asksNone() || d.plans.unlocked(r.Request))
 }
+
+// asksNone reports whether it is known who each viewer is, so that none is asked before an action.
+func (d *Dashboard) asksNone() bool { return d.config.Sessions != nil || d.config.Named }
 
 // offers reports whether pages offer an action to the viewer.
 func (d *Dashboard) offers(r *httpapi.Request, name string) bool {
@@ -158,7 +161,7 @@ func (d *Dashboard) unlock(r *httpapi.Request) *httpapi.Answer {
 		return refused
 	}
 	a := d.lead(d.within(form.Get("back")))
-	if d.config.Sessions == nil {
+	if !d.asksNone() {
 		a.Header.Set("Set-Cookie", d.plans.unlockCookie().String())
 		d.journal.add(entry{Who: r.Who(), From: r.Address(), Action: "unlock", Of: d.config.Machine, Result: "this browser may change something for 12 hours"})
 	}

@@ -40,7 +40,7 @@ func (d *Dashboard) alerts(r *httpapi.Request) *httpapi.Answer {
 	seen := d.watch.current(r.Context())
 	v := alertsView{Fault: seen.Fault}
 	if seen.Report != nil {
-		v.Problems = problemsOf(seen, d.manual, maxProblems)
+		v.Problems = d.leadsToFailures(problemsOf(seen, d.manual, maxProblems))
 		for i := range v.Problems.All {
 			v.Problems.All[i].Open = true
 		}

@@ -1,11 +1,14 @@
 package dashboard
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
+	"keyfold/engine/terse"
+	"keyfold/internal/cli"
 	"keyfold/source/httpapi"
 )
 
@@ -28,14 +31,30 @@ type journal struct {
 	now func() time.Time
 	log *slog.Logger
 
+	refusals terse.Repeats // any site can cause them in any number
+
 	mu  sync.Mutex
 	all []entry
 }
 
+// refuse notes requests that nothing was done for, those alike once a minute.
+func (j *journal) refuse(r *httpapi.Request, reason string) {
+	address, path := r.Address(), r.URL.Path
+	j.refusals.Add(reason, func(n int) {
+		j.log.With("component", "audit").Warn("requests refused", slog.Int("count", n), slog.String("reason", reason), slog.String("remote", address),
+			slog.String("path", path), slog.String("hint", "nothing was done; a site that a person has open in the same browser may have sent them"))
+		j.keep(entry{Who: address, From: address, Action: "form", Of: path, Result: fmt.Sprintf("refused: %s, %s", reason, cli.Count(int64(n), "time"))})
+	})
+}
+
 func (j *journal) add(e entry) {
-	e.At = j.now()
 	j.log.With("component", "audit").Info("a page has acted", slog.String("who", e.Who), slog.String("remote", e.From), slog.String("action", e.Action),
 		slog.String("of", e.Of), slog.Int64("planned", e.Planned), slog.Int64("done", e.Done), slog.String("result", e.Result))
+	j.keep(e)
+}
+
+func (j *journal) keep(e entry) {
+	e.At = j.now()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.all) == mostEntries {

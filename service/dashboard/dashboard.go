@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"keyfold/internal/chart"
 	"keyfold/service/status"
 	"keyfold/source/httpapi"
 )
@@ -33,6 +34,9 @@ type Config struct {
 	// tokens a browser is asked once, with the name of the machine.
 	Actions bool
 	Machine string
+	Named   bool // a proxy names each viewer: none is asked
+	// Bodies says that bodies of failures are shown, each time with a line in the audit log.
+	Bodies bool
 }
 
 // Sources are what the pages show.
@@ -44,6 +48,8 @@ type Sources struct {
 	Single bool
 	// Users are where pages of users are read; nil: there are none.
 	Users *Users
+	// Failures are where failures are read and changed; nil: there is no page of them.
+	Failures *Failures
 	// Notifications and Rules are where pages of notifications are read; nil: there are none.
 	Notifications *Notifications
 	Rules         *Rules
@@ -51,6 +57,8 @@ type Sources struct {
 	Alerts func(context.Context) ([]Alert, error)
 	// Past asks for figures of a longer span than the dashboard keeps; nil: there are none.
 	Past func(ctx context.Context, span time.Duration) (*Past, error)
+	// Evaluated returns the page of the last evaluation, and when it was written; nil: none is kept.
+	Evaluated func() (*chart.Page, time.Time, error)
 	// Actions are what pages can change.
 	Actions []Action
 }
@@ -68,6 +76,7 @@ type Dashboard struct {
 	plans   *plans
 	jobs    *jobs
 	journal *journal
+	index   *failureIndex
 }
 
 var prefix = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
@@ -85,6 +94,10 @@ func New(config Config, sources Sources, log *slog.Logger) (*Dashboard, error) {
 		config: config, sources: sources, routes: offered(routes(), config, sources), origin: http.NewCrossOriginProtection(),
 		watch: newWatch(sources.Look, config.Now, log), manual: readManual(config.Path), results: newResults(config.Now),
 		plans: newPlans(config.Now), jobs: newJobs(config.Now), journal: &journal{now: config.Now, log: log},
+		index: newFailureIndex(sources.Failures, config.Now),
+	}
+	if sources.Failures != nil {
+		d.sources.Actions = slices.Concat(sources.Actions, d.failureActions())
 	}
 	if sources.Notifications != nil {
 		d.tally = newTally(sources.Notifications, d.results, config.Now)
@@ -100,7 +113,9 @@ func New(config Config, sources Sources, log *slog.Logger) (*Dashboard, error) {
 // Run looks at the installation until ctx ends.
 func (d *Dashboard) Run(ctx context.Context) {
 	defer d.results.close()
+	defer d.index.close()
 	defer d.jobs.close()
+	defer d.journal.refusals.Close()
 	if d.sources.Look == nil {
 		<-ctx.Done()
 		return
@@ -159,6 +174,7 @@ func (d *Dashboard) check(r *httpapi.Request, to *route) *httpapi.Answer {
 	}
 	if r.Method == http.MethodPost {
 		if err := d.origin.Check(r.Request); err != nil {
+			d.journal.refuse(r, "foreign_origin")
 			return httpapi.Refuse(http.StatusForbidden, httpapi.Fault{Reason: "foreign_origin", Error: "the form was sent from another site: open the page again, and send it from there"})
 		}
 	}
@@ -181,6 +197,9 @@ var headers = map[string]string{
 // asset answers with a file, which a browser keeps under its ETag.
 func asset(name, kind string) func(*Dashboard, *httpapi.Request) *httpapi.Answer {
 	text, err := files.ReadFile("asset/" + name)
+	if path.Ext(name) == ".css" {
+		text = []byte(unspaced.Replace(string(text)))
+	}
 	tag := etag(text)
 	return func(_ *Dashboard, r *httpapi.Request) *httpapi.Answer {
 		if err != nil {
@@ -192,5 +211,8 @@ func asset(name, kind string) func(*Dashboard, *httpapi.Request) *httpapi.Answer
 		return a
 	}
 }
+
+// unspaced leaves out of a style what is there for its readers.
+var unspaced = strings.NewReplacer("; }", "}", " }", "}", " { ", "{", ": ", ":")
 
 var errFirstLook = errors.New("the first look at the installation is under way")

@@ -9,6 +9,8 @@
 //	layout.go      what stands around a page, and how it is sent
 //	overview.go, workers.go, alerts.go, runbook.go   what each page shows
 //	users.go, user.go, user_near.go    the page of a user, on what the commands of users print
+//	failures.go, failure.go    pages of failures; failures_ask.go is their filter, failures_index.go
+//	                what one pass has read, failures_act.go what they change
 //	results.go      what takes long to compute, once for all viewers
 //	markdown.go    the runbook as HTML
 //	login.go       sessions of browsers

@@ -137,7 +137,7 @@ func (d *Dashboard) page(r *httpapi.Request, name, title string, seen *snapshot,
 		Login:  d.config.Sessions != nil, Acts: d.acts(r), Data: data,
 	}
 	l.Here = d.within((&url.URL{Path: l.Path, RawQuery: r.URL.RawQuery}).String())
-	if d.config.Actions && d.config.Sessions == nil && !l.Acts {
+	if d.config.Actions && !d.asksNone() && !l.Acts {
 		l.Unlock = cmp.Or(d.config.Machine, "this machine")
 	}
 	if seen.Report != nil {
@@ -148,8 +148,11 @@ func (d *Dashboard) page(r *httpapi.Request, name, title string, seen *snapshot,
 			continue
 		}
 		one := link{Path: to.path, Name: to.name, Key: to.key, Here: to.path == l.Path || strings.HasPrefix(l.Path, to.path+"/") || to.path == "/" && l.Path == ""}
-		if to.path == "/alerts" {
+		switch to.path {
+		case "/alerts":
 			one.Count = l.Problems
+		case failuresPath:
+			one.Count = d.failing(seen.Report)
 		}
 		l.Nav = append(l.Nav, one)
 	}

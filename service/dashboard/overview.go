@@ -67,6 +67,7 @@ func (d *Dashboard) overview(r *httpapi.Request) *httpapi.Answer {
 	seen := d.watch.current(r.Context())
 	o := overviewOf(seen, d.manual)
 	d.plotted(r, &o, seen)
+	o.Problems = d.leadsToFailures(o.Problems)
 	return d.page(r, "overview", "Overview", seen, o)
 }
 
@@ -165,7 +166,8 @@ type problem struct {
 	ID      string
 	For     string // how long looks have met it; "": it is new
 	Section *section
-	Open    bool // the section is shown at once
+	Link    string // of the page that shows it; "": there is none
+	Open    bool   // the section is shown at once
 }
 
 func problemsOf(seen *snapshot, m *manual, most int) (found problems) {

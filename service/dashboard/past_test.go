@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"keyfold/internal/chart"
 )
 
 // Plots are of the span that the viewer chooses, where another program keeps the figures; what is
@@ -57,4 +59,19 @@ func TestPlotsOfALongerSpan(t *testing.T) {
 		t.Error("spans are offered that there are not")
 	}
 	d.results.close()
+}
+
+// The page of the last evaluation has its sentences, plots and tables, or says why there is none.
+func TestTheLastEvaluation(t *testing.T) {
+	sources := everything()
+	_, page := get(t, guarded(t, shownAs(t, Config{}, sources, nil), onLoopback()), evaluationPath)
+	for _, want := range []string{"A profile finds 30 % of cases &lt;b&gt;.", `class="chart"`, "0.3000", "Half-lives", noon.Format(time.RFC3339)} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in %s", want, page)
+		}
+	}
+	sources.Evaluated = func() (*chart.Page, time.Time, error) { return nil, time.Time{}, errors.New("not <there> yet") }
+	if res, page := get(t, guarded(t, shownAs(t, Config{}, sources, nil), onLoopback()), evaluationPath); res.StatusCode != 200 || !strings.Contains(page, "not &lt;there&gt; yet") {
+		t.Errorf("%d %s", res.StatusCode, page)
+	}
 }

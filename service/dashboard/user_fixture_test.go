@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/chart"
 	"keyfold/service/profile/explanation"
 	"keyfold/service/profile/recommend"
 	"keyfold/service/profile/users"
@@ -170,5 +171,16 @@ func people(t testing.TB, s *shop, config Config, change ...func(*Users)) *Dashb
 
 // everything has each page.
 func everything() Sources {
-	return Sources{Users: newShop().users(), Look: lookAt(quiet(90)), Notifications: newPost().notifications(), Rules: newPost().rules()}
+	return Sources{
+		Users: newShop().users(), Failures: newPile().failures(), Notifications: newPost().notifications(), Rules: newPost().rules(),
+		Look: lookAt(quiet(90)), Evaluated: evaluatedNow,
+	}
+}
+
+// evaluatedNow is the page of an evaluation.
+func evaluatedNow() (*chart.Page, time.Time, error) {
+	lines := chart.Lines{Title: "Hits", Unit: " %", Axis: "half-life", Places: []string{"1h", "1d"}, Series: []chart.Series{{Name: "own", Values: []float64{20, 30}, Low: []float64{18, 28}, High: []float64{22, 32}}}}
+	return &chart.Page{Title: "What a fresh profile finds", Lead: []string{"A profile finds 30 % of cases <b>."}, Sections: []chart.Section{
+		{Title: "Half-lives", Text: "The band holds 95 of 100 draws.", Chart: lines.SVG(), Table: &chart.Table{Head: []string{"setting", "HR@10"}, Rows: [][]string{{"1 day", "0.3000"}}}},
+	}}, noon, nil
 }

@@ -76,8 +76,12 @@ func offered(all []route, config Config, sources Sources) []route {
 			return sources.alone()
 		case "/workers", "/alerts", "/runbook":
 			return sources.single()
+		case evaluationPath:
+			return sources.Evaluated == nil
 		case usersPath, userPath:
 			return sources.Users == nil
+		case failuresPath, failurePath:
+			return sources.Failures == nil
 		case notificationsPath, decisionPath:
 			return sources.Notifications == nil
 		case rulesPath, rulePath:
@@ -132,7 +136,7 @@ func userID(text string) (int32, bool) {
 	return int32(n), err == nil && n > 0
 }
 
-// found returns where a search leads to that names a user or a notification; "": it names none.
+// found returns where a search leads to that names a user, a notification or a failure; "": it names none.
 func (d *Dashboard) found(q string) string {
 	q = strings.TrimSpace(q)
 	id, isUser := userID(q)
@@ -147,6 +151,8 @@ func (d *Dashboard) found(q string) string {
 		return notificationsPath + "?" + asked
 	case users && d.sources.single(): // there is nothing else to search
 		return usersPath + "?" + asked
+	case d.namesFailure(q):
+		return failuresPath + "?" + url.Values{"id": {q}}.Encode()
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"net/netip"
 	"time"
 
 	"keyfold/engine"
@@ -25,6 +26,8 @@ type Config struct {
 	Hosts []string
 	// BehindProxy says that a proxy with TLS is in front.
 	BehindProxy bool
+	// Users are named by a proxy that has let them in; the zero value: by none.
+	Users ProxiedUsers
 	// Insecure allows an address beyond loopback without tokens.
 	Insecure bool
 	// TLSCert and TLSKey are PEM files; both or none.
@@ -38,6 +41,12 @@ type Config struct {
 	// ReloadInterval is how often the files above are looked at. They are
 	// read again when they have changed.
 	ReloadInterval time.Duration
+}
+
+// ProxiedUsers says how a proxy names those that it has let in. Each has the scopes read and admin.
+type ProxiedUsers struct {
+	Header string         // such as X-Forwarded-User; the proxy must drop it from what it is sent
+	From   []netip.Prefix // addresses of the proxy: from others the header says nothing
 }
 
 // Rate is a token bucket: PerSecond requests in the long run, Burst at once.
@@ -81,6 +90,7 @@ func (c Config) Validate() error {
 	faults.If(err == nil && !c.authenticates() && !c.Insecure && !OnLoopback(c.Addr),
 		"%s is %q, which is not a loopback address, and there are no tokens: every client that reaches it could do all, such as write any user's profile; "+
 			"name tokens with %s, or set 127.0.0.1:7080, or allow it with %s=true (--insecure)", addrSetting, c.Addr, TokenSettings(), insecureSetting)
+	faults.If((c.Users.Header == "") != (len(c.Users.From) == 0), "a header that names users, and the addresses of the proxy that sends it, need each other: set both, or none")
 	faults.If((c.TLSCert == "") != (c.TLSKey == ""), "%s is %q and %s is %q: set both, or none for HTTP without TLS",
 		certSetting, c.TLSCert, keySetting, c.TLSKey)
 	for i, entry := range listed(c.Tokens) {
@@ -104,7 +114,9 @@ func (c Config) Check() error {
 	return err
 }
 
-func (c Config) authenticates() bool { return len(c.Tokens) > 0 || c.TokenFile != "" }
+func (c Config) authenticates() bool { return c.hasTokens() || c.Users.Header != "" }
+
+func (c Config) hasTokens() bool { return len(c.Tokens) > 0 || c.TokenFile != "" }
 
 func (c Config) encrypts() bool { return c.TLSCert != "" && c.TLSKey != "" }
 

@@ -19,7 +19,8 @@ type guard struct {
 	localOnly bool              // names that are neither the loopback's nor in hosts are refused
 	hosts     []string          // other names that are let in; nil: see localOnly
 	loopback  bool
-	sessions  *Sessions     // nil: there are none
+	sessions  *Sessions // nil: there are none
+	users     ProxiedUsers
 	total     *rate.Limiter // nil: no bound
 	senders   *rateLimits
 	open      []string      // paths that need no token
@@ -29,10 +30,10 @@ type guard struct {
 func newGuard(c Config, open []string, log *slog.Logger) (*guard, error) {
 	g := &guard{
 		total: c.Total.limiter(), senders: newRateLimits(c.Sender), open: open, public: c.Total.limiter(),
-		hosts: c.Hosts, loopback: OnLoopback(c.Addr), sessions: c.Sessions,
+		hosts: c.Hosts, loopback: OnLoopback(c.Addr), sessions: c.Sessions, users: c.Users,
 	}
-	if !c.authenticates() {
-		g.localOnly = g.loopback
+	if !c.hasTokens() {
+		g.localOnly = g.loopback && !c.authenticates()
 		return g, nil
 	}
 	g.tokens = &reloader[tokens]{
@@ -115,6 +116,12 @@ func (g *guard) admit(r *http.Request) (visitor, *Answer) {
 // that they cannot lock out senders with a token.
 func (g *guard) identify(r *http.Request, now time.Time) (sender visitor, refused *Answer) {
 	address := addressOf(r)
+	if user := g.users.named(r); user != "" {
+		return visitor{key: "user " + user, user: user, may: grant{scopes: ScopeRead | ScopeAdmin}}, nil
+	}
+	if g.tokens == nil && g.users.Header != "" {
+		return visitor{}, refuse(http.StatusUnauthorized, "user_missing", "log in at the proxy in front: it names who you are, and has not")
+	}
 	if g.tokens == nil {
 		return visitor{key: address, may: whole}, nil
 	}
@@ -124,7 +131,7 @@ func (g *guard) identify(r *http.Request, now time.Time) (sender visitor, refuse
 		digest, may = g.sessions.find(r, all, now)
 	}
 	if may.scopes != 0 {
-		return visitor{string(digest[:]), may, true}, nil
+		return visitor{key: string(digest[:]), may: may, token: true}, nil
 	}
 	if wait := take(now, g.senders.of(address)); wait > 0 {
 		return visitor{}, tooMany(wait)
@@ -165,4 +172,24 @@ func isLoopback(host string) bool {
 	}
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsLoopback()
+}
+
+// maxUser is how many bytes the name of a user may have.
+const maxUser = 200
+
+// named returns whom the proxy has let in; "": the request is not the proxy's, or names none. One
+// that names two was not made by the proxy alone.
+func (u *ProxiedUsers) named(r *http.Request) string {
+	if u.Header == "" {
+		return ""
+	}
+	given := r.Header.Values(u.Header)
+	if len(given) != 1 || len(given[0]) > maxUser {
+		return ""
+	}
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !slices.ContainsFunc(u.From, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) }) {
+		return ""
+	}
+	return strings.TrimSpace(given[0])
 }

@@ -43,15 +43,19 @@ func (s Scope) String() string {
 type visitor struct {
 	key   string // of the shares and the rate: a token's digest, or an address
 	may   grant
-	token bool // key is a token's digest
+	token bool   // key is a token's digest
+	user  string // whom a proxy names; "": none
 }
 
 // May reports whether the request's token has the scope, as [Request.Require] judges.
 func (r *Request) May(s Scope) bool { return r.visitor.may.scopes&s != 0 }
 
-// Who names the sender for people, without a secret: the start of the digest of its token, as
-// `printf %s TOKEN | sha256sum` prints it, or its address.
+// Who names the sender for people, without a secret: the user that a proxy names, the start of the
+// digest of its token, as `printf %s TOKEN | sha256sum` prints it, or its address.
 func (r *Request) Who() string {
+	if r.visitor.user != "" {
+		return r.visitor.user
+	}
 	if !r.visitor.token {
 		return r.Address()
 	}

@@ -25,8 +25,12 @@ func init() {
 		"rabbit.SetupPartitions": "`keyfold setup --partitions N`",
 		"rabbit.SetupStreams":    "`keyfold setup --streams N`",
 		"rabbit.Show":            "`keyfold failed show`",
+		"rules.Publish":          "`keyfold notify rules publish`",
+		"rules.Show":             "`keyfold notify rules show`",
 		"streams.Accept":         "`keyfold streams accept`",
+		"users.Forget":           "`keyfold user forget`",
 		"users.Rebuild":          "`keyfold user rebuild`",
 		"users.RebuildAll":       "`keyfold user rebuild --all`",
+		"users.Show":             "`keyfold user show`",
 	})
 }

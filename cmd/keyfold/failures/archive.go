@@ -19,10 +19,6 @@ type archiveCmd struct {
 	letterFilter `embed:""`
 	Limit        uint `default:"0" help:"Letters at most; 0: all."`
 	DryRun       bool `help:"Count the letters and move none."`
-
-	Archived int64 `kong:"-"`
-	Known    int64 `kong:"-"` // archived before, by a run that was killed
-	Unfit    int64 `kong:"-"` // no text
 }
 
 // Help is the long text.
@@ -46,40 +42,68 @@ const archiveBatch = 100
 
 // Run moves the letters in batches.
 func (c *archiveCmd) Run(a *app.App) error {
-	err := a.WithDatabase(func(db *outbox.Database) error {
-		return scan(a, events{}, func(s *deadletter.Scan) error {
-			var batch []*deadletter.Letter
-			for l, err := range limited(c.only(Watched(a, s, "archiving")), c.Limit) {
-				if err != nil {
-					return err
-				}
-				if !utf8.Valid(l.Body) || strings.Contains(string(l.Body), "\x00") {
-					c.Unfit++
-					continue
-				}
-				if batch = append(batch, l); len(batch) < archiveBatch {
-					continue
-				}
-				if err := c.move(a, db, s, batch); err != nil {
-					return err
-				}
-				batch = batch[:0]
-			}
-			return c.move(a, db, s, batch)
-		})
+	r := &archiving{letterPass: letterPass{
+		Selection: Selection{Source: events{}, Matches: c.filter().Matches, Limit: c.Limit}, dryRun: c.DryRun, read: watching(a, "archiving"),
+	}}
+	err := r.run(a)
+	report := map[string]any{"archived": r.Archived, "archived_before": r.Known, "not_text": r.Unfit, "dry_run": c.DryRun}
+	return errors.Join(err, a.Emit(report, func(w *cli.Text) { w.Line("%s", strings.Join(r.lines(), "\n  ")) }))
+}
+
+// archiving is one run over the selected letters.
+type archiving struct {
+	letterPass
+
+	Archived int64
+	Known    int64 // archived before, by a run that was killed
+	Unfit    int64 // no text
+}
+
+func (r *archiving) run(a *app.App) error {
+	return a.WithDatabase(func(db *outbox.Database) error {
+		return scan(a, r.Source, func(s *deadletter.Scan) error { return r.pass(a, db, s) })
 	})
-	return errors.Join(err, c.print(a))
+}
+
+func (r *archiving) pass(a *app.App, db *outbox.Database, s *deadletter.Scan) error {
+	var batch []*deadletter.Letter
+	for l, err := range r.over(s) {
+		if err != nil {
+			return err
+		}
+		if !utf8.Valid(l.Body) || strings.Contains(string(l.Body), "\x00") {
+			r.Unfit++
+			r.stays(l)
+			continue
+		}
+		if batch = append(batch, l); len(batch) < archiveBatch {
+			continue
+		}
+		if err := r.move(a, db, s, batch); err != nil {
+			return err
+		}
+		batch = batch[:0]
+	}
+	return r.move(a, db, s, batch)
 }
 
 // move stores a batch and takes it off the queue.
-func (c *archiveCmd) move(a *app.App, db *outbox.Database, s *deadletter.Scan, batch []*deadletter.Letter) error {
+func (r *archiving) move(a *app.App, db *outbox.Database, s *deadletter.Scan, batch []*deadletter.Letter) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	if c.DryRun {
-		c.Archived += int64(len(batch))
-		return nil
+	if r.dryRun {
+		r.Archived += int64(len(batch))
+	} else if err := r.store(a, db, s, batch); err != nil {
+		return err
 	}
+	for _, l := range batch {
+		r.took(l)
+	}
+	return nil
+}
+
+func (r *archiving) store(a *app.App, db *outbox.Database, s *deadletter.Scan, batch []*deadletter.Letter) error {
 	rows := make([]outbox.ArchivedLetter, len(batch))
 	for i, l := range batch {
 		rows[i] = archived(l)
@@ -88,8 +112,24 @@ func (c *archiveCmd) move(a *app.App, db *outbox.Database, s *deadletter.Scan, b
 	if err != nil {
 		return err
 	}
-	c.Archived, c.Known = c.Archived+stored, c.Known+int64(len(batch))-stored
+	r.Archived, r.Known = r.Archived+stored, r.Known+int64(len(batch))-stored
 	return s.Remove(batch...)
+}
+
+// lines say what became of the letters.
+func (r *archiving) lines() []string {
+	what := "archived"
+	if r.dryRun {
+		what = "would be archived"
+	}
+	all := []string{cli.Count(r.Archived, "dead letter") + " " + what}
+	if r.Known > 0 {
+		all = append(all, fmt.Sprintf("%d were archived before and are off the queue now", r.Known))
+	}
+	if r.Unfit > 0 {
+		all = append(all, fmt.Sprintf("%d are no text and stay in the broker", r.Unfit))
+	}
+	return all
 }
 
 // UserIn returns whose event the body of a letter has, also of one that a worker refuses; 0
@@ -106,21 +146,4 @@ func archived(l *deadletter.Letter) outbox.ArchivedLetter {
 		row.FailedAt = engine.MillisOf(l.LastFailure)
 	}
 	return row
-}
-
-func (c *archiveCmd) print(a *app.App) error {
-	report := map[string]any{"archived": c.Archived, "archived_before": c.Known, "not_text": c.Unfit, "dry_run": c.DryRun}
-	return a.Emit(report, func(w *cli.Text) {
-		what := "archived"
-		if c.DryRun {
-			what = "would be archived"
-		}
-		w.Line("%s %s", cli.Count(c.Archived, "dead letter"), what)
-		if c.Known > 0 {
-			w.Line("  %d were archived before and are off the queue now", c.Known)
-		}
-		if c.Unfit > 0 {
-			w.Line("  %d are no text and stay in the broker", c.Unfit)
-		}
-	})
 }

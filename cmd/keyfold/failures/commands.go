@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"keyfold/cmd/keyfold/app"
 	"keyfold/internal/cli"
+	"keyfold/service/failed"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit/deadletter"
 )
@@ -110,7 +112,7 @@ type list struct {
 // failureJSON is a failure's line in -o json.
 type failureJSON struct {
 	Where string `json:"where,omitempty"`
-	letterJSON
+	failed.JSON
 }
 
 // add shows the failures of a place.
@@ -120,21 +122,21 @@ func (l *list) add(where string, all letters) error {
 	if !l.several {
 		where, column, heading = "", "", ""
 	}
-	for one, err := range all {
+	for letter, err := range all {
 		if err != nil {
 			return err
 		}
+		one := viewOf(where, letter)
 		if l.shown++; l.app.JSON {
-			if err := encode.Encode(failureJSON{where, jsonOf(one)}); err != nil {
+			if err := encode.Encode(failureJSON{where, one.JSON()}); err != nil {
 				return err
 			}
 			continue
 		}
 		if l.shown == 1 {
-			lines.Line("%sID\tUSER\tTYPE\tREASON\tRETRIES\tFAILED AT\tAGE\tERROR", heading)
+			lines.Line("%s%s", heading, strings.Join(failed.Head, "\t"))
 		}
-		fmt.Fprint(l.table, column)
-		printRow(lines, one, l.now)
+		lines.Line("%s%s", column, strings.Join(one.Row(l.now), "\t"))
 	}
 	return lines.Err
 }
@@ -174,11 +176,11 @@ func (c *showCmd[S]) Check(a *app.App) error {
 func (c *showCmd[S]) Run(a *app.App) error {
 	return each(a, c.Source.Where(c.ID), func(db *outbox.Database) error {
 		rows, err := picked(rowsOf(a, db, c.ID), c.ID)
-		return errors.Join(err, printLetters(a, rows))
+		return errors.Join(err, printLetters(a, inSQL, rows))
 	}, func() error {
 		return scan(a, c.Source, func(s *deadletter.Scan) error {
 			found, err := named(Watched(a, s, "looking for the letter"), c.ID, c.Source)
-			return errors.Join(err, printLetters(a, found))
+			return errors.Join(err, printLetters(a, inBroker, found))
 		})
 	})
 }
@@ -194,14 +196,14 @@ func (c *statsCmd[S]) Check(a *app.App) error { return c.check(a, c.Source, "") 
 
 // Run reads the failures one by one and keeps their counts only.
 func (c *statsCmd[S]) Run(a *app.App) error {
-	counts := map[string]*letterCounts{}
+	counts := map[string]*failed.Counts{}
 	count := func(where string, all letters) error {
-		n := newLetterCounts()
+		n := failed.NewCounts()
 		for l, err := range limited(c.only(all), c.Limit) {
 			if err != nil {
 				return err
 			}
-			n.add(l)
+			n.Add(viewOf(where, l))
 		}
 		counts[where] = n
 		return nil
@@ -215,13 +217,13 @@ func (c *statsCmd[S]) Run(a *app.App) error {
 		if err != nil {
 			return err
 		}
-		return a.Emit(letters, letters.print)
+		return a.Emit(letters, letters.Print)
 	}
 	return errors.Join(a.Emit(counts, func(w *cli.Text) {
 		for _, place := range []struct{ where, title string }{{inSQL, "rows that were set aside in SQL"}, {inBroker, "dead letters in the broker"}} {
 			if n := counts[place.where]; n != nil {
 				w.Line("%s", place.title)
-				n.print(w)
+				n.Print(w)
 			}
 		}
 	}), err)

@@ -9,6 +9,7 @@ import (
 
 	"keyfold/cmd/keyfold/app"
 	"keyfold/internal/cli"
+	"keyfold/service/failed"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit/deadletter"
 )
@@ -40,26 +41,21 @@ func (f *letterFilter) check(a *app.App, source Source, id string) (err error) {
 	return err
 }
 
-func (f letterFilter) matches(l *deadletter.Letter) bool {
-	return (f.Type == "" || typeOf(l) == f.Type) &&
-		(f.User == nil || l.User == *f.User) &&
-		(f.Error == "" || mentions(l, f.Error)) &&
-		(f.FailedAfter.IsZero() || !l.LastFailure.IsZero() && !l.LastFailure.Before(f.FailedAfter.Time)) &&
-		(f.FailedBefore.IsZero() || !l.LastFailure.IsZero() && l.LastFailure.Before(f.FailedBefore.Time))
-}
-
-func mentions(l *deadletter.Letter, text string) bool {
-	holds := func(s string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(text)) }
-	return holds(l.Reason) || slices.ContainsFunc(l.Errors, holds) || l.Fault != nil && holds(l.Fault.Error())
+// filter is what the flags say.
+func (f *letterFilter) filter() *failed.Filter {
+	return &failed.Filter{Type: f.Type, User: f.User, Error: f.Error, After: f.FailedAfter.Time, Before: f.FailedBefore.Time}
 }
 
 type letters = iter.Seq2[*deadletter.Letter, error]
 
 // only leaves the letters that match; errors pass.
-func (f letterFilter) only(all letters) letters {
+func (f *letterFilter) only(all letters) letters { return matching(all, "", f.filter().Matches) }
+
+// matching leaves the letters of a place that match; errors pass.
+func matching(all letters, where string, matches func(*failed.Letter) bool) letters {
 	return func(yield func(*deadletter.Letter, error) bool) {
 		for l, err := range all {
-			if (err != nil || f.matches(l)) && !yield(l, err) {
+			if (err != nil || matches(viewOf(where, l))) && !yield(l, err) {
 				return
 			}
 		}
@@ -104,17 +100,31 @@ type chosen[S Source] struct {
 
 func (c *chosen[S]) Check(a *app.App) error { return c.check(a, c.Source, c.ID) }
 
-// rows returns the chosen rows; none of an id is an error.
-func (c *chosen[S]) rows(a *app.App, db *outbox.Database) ([]*deadletter.Letter, error) {
-	return picked(limited(c.only(rowsOf(a, db, c.ID)), c.Limit), c.ID)
+// selection is what the flags choose.
+func (c *chosen[S]) selection() Selection {
+	return Selection{Source: c.Source, ID: c.ID, Matches: c.filter().Matches, Limit: c.Limit}
 }
 
-// letters leaves the chosen letters.
-func (c *chosen[S]) letters(all letters) letters {
-	if c.ID != "" {
-		all = namedOf(all, c.ID, c.Source)
+// Selection says which failures of a source are meant.
+type Selection struct {
+	Source  Source
+	ID      string // the failure of this id, or of the one that starts so; "": all that match
+	Matches func(*failed.Letter) bool
+	Limit   uint   // failures of each place at most; 0: all
+	Place   string // of the letters, as Matches knows it
+}
+
+// rows returns the selected rows; none of an id is an error.
+func (s *Selection) rows(a *app.App, db *outbox.Database) ([]*deadletter.Letter, error) {
+	return picked(limited(matching(rowsOf(a, db, s.ID), inSQL, s.Matches), s.Limit), s.ID)
+}
+
+// letters leaves the selected letters.
+func (s *Selection) letters(all letters) letters {
+	if s.ID != "" {
+		all = namedOf(all, s.ID, s.Source)
 	}
-	return limited(c.only(all), c.Limit)
+	return limited(matching(all, s.Place, s.Matches), s.Limit)
 }
 
 // namedOf yields what named returns.

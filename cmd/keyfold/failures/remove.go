@@ -7,7 +7,6 @@ import (
 	"keyfold/cmd/keyfold/app"
 	"keyfold/internal/cli"
 	"keyfold/source/outbox"
-	"keyfold/source/rabbit/deadletter"
 )
 
 // removeCmd deletes failures.
@@ -43,7 +42,8 @@ func (c *removeCmd[S]) Run(a *app.App) error {
 }
 
 func (c *removeCmd[S]) removeRows(a *app.App, db *outbox.Database) error {
-	rows, err := c.rows(a, db)
+	selected := c.selection()
+	rows, err := selected.rows(a, db)
 	if err != nil {
 		return err
 	}
@@ -57,50 +57,37 @@ func (c *removeCmd[S]) removeRows(a *app.App, db *outbox.Database) error {
 		}
 	}
 	return a.Emit(map[string]any{"removed_rows": n, "dry_run": c.DryRun}, func(w *cli.Text) {
-		w.Line("%s %s", cli.Count(n, "row"), c.Done("deleted"))
+		w.Line("%s", removedLine(n, "row", "deleted", c.DryRun))
 	})
 }
 
 // removeLetters counts the letters first where it has to say or to ask how many. No letter
 // is held while a question waits.
 func (c *removeCmd[S]) removeLetters(a *app.App) error {
-	selected := c.chosen
+	selected := c.selection()
 	if !c.Yes || c.DryRun {
-		n, err := pass(a, &selected, "reading dead letters", func(*deadletter.Scan, *deadletter.Letter) error { return nil })
-		if err != nil {
+		r := &removing{letterPass: letterPass{Selection: selected, dryRun: true, read: watching(a, "reading dead letters")}}
+		if err := r.run(a); err != nil {
 			return err
 		}
-		if c.DryRun || n == 0 {
-			return c.print(a, n)
+		if c.DryRun || r.Removed == 0 {
+			return c.print(a, r.Removed)
 		}
-		if err := a.Confirm(c.Confirmation, fmt.Sprintf("Remove %s? There is no way back.", cli.Count(n, "dead letter"))); err != nil {
+		if err := a.Confirm(c.Confirmation, fmt.Sprintf("Remove %s? There is no way back.", cli.Count(r.Removed, "dead letter"))); err != nil {
 			return err
 		}
-		selected.Limit = uint(n) // those that came since were not asked for
+		selected.Limit = uint(r.Removed) // those that came since were not asked for
 	}
-	n, err := pass(a, &selected, "removing", func(s *deadletter.Scan, l *deadletter.Letter) error { return s.Remove(l) })
-	return errors.Join(err, c.print(a, n))
-}
-
-// pass calls do with each of the chosen letters and returns how many there were.
-func pass[S Source](a *app.App, c *chosen[S], what string, do func(*deadletter.Scan, *deadletter.Letter) error) (n int64, err error) {
-	err = scan(a, c.Source, func(s *deadletter.Scan) error {
-		for l, err := range c.letters(Watched(a, s, what)) {
-			if err != nil {
-				return err
-			}
-			if err := do(s, l); err != nil {
-				return err
-			}
-			n++
-		}
-		return nil
-	})
-	return n, err
+	r := &removing{letterPass: letterPass{Selection: selected, read: watching(a, "removing")}}
+	err := r.run(a)
+	return errors.Join(err, c.print(a, r.Removed))
 }
 
 func (c *removeCmd[S]) print(a *app.App, n int64) error {
-	return a.Emit(map[string]any{"discarded": n, "dry_run": c.DryRun}, func(w *cli.Text) {
-		w.Line("%s %s", cli.Count(n, "dead letter"), c.Done("discarded"))
-	})
+	return a.Emit(map[string]any{"discarded": n, "dry_run": c.DryRun}, func(w *cli.Text) { w.Line("%s", removedLine(n, "dead letter", "discarded", c.DryRun)) })
+}
+
+// removedLine says how many went, or would go.
+func removedLine(n int64, noun, done string, dryRun bool) string {
+	return cli.Count(n, noun) + " " + cli.Confirmation{DryRun: dryRun}.Done(done)
 }

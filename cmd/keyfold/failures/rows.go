@@ -11,6 +11,7 @@ import (
 
 	"keyfold/cmd/keyfold/app"
 	"keyfold/engine"
+	"keyfold/service/failed"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit/consume"
 	"keyfold/source/rabbit/deadletter"
@@ -18,8 +19,8 @@ import (
 
 // The places where failures are.
 const (
-	inBroker = "broker"
-	inSQL    = "sql"
+	inBroker = failed.Broker
+	inSQL    = failed.SQL
 )
 
 // each works on the rows and on the letters, as far as where names their place. A place
@@ -92,9 +93,9 @@ func letterOf(r *outbox.FailedRow) *deadletter.Letter {
 	}
 }
 
-func rowIDs(failed []*deadletter.Letter) []int64 {
-	ids := make([]int64, len(failed))
-	for i, l := range failed {
+func rowIDs(rows []*deadletter.Letter) []int64 {
+	ids := make([]int64, len(rows))
+	for i, l := range rows {
 		ids[i], _ = strconv.ParseInt(strings.TrimPrefix(l.ID, rowPrefix), 10, 64) // as letterOf wrote it
 	}
 	return ids

@@ -19,6 +19,14 @@ type failedCmd = failures.Of[letters, letters]
 // dlqCmd is its former name.
 type dlqCmd = failures.Former[letters, letters]
 
+// FailurePlaces are where pages find the dead letters.
+func FailurePlaces() []failures.Place {
+	return []failures.Place{
+		{Where: "notifications", Name: "dead letters of notifications", Source: letters{Queued: "events"}},
+		{Where: "deliveries", Name: "dead letters of delivery reports", Source: letters{Queued: "deliveries"}},
+	}
+}
+
 // letters are the dead letters of events, or those of delivery reports.
 type letters struct {
 	failures.InBroker

@@ -8,14 +8,18 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/sourcegraph/conc"
 
+	"keyfold/cmd/evaluate"
 	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/keyfold/failures"
 	"keyfold/cmd/keyfold/notifications"
 	"keyfold/cmd/keyfold/profiles"
 	"keyfold/cmd/keyfold/reach"
 	"keyfold/cmd/keyfold/recommending"
+	"keyfold/internal/chart"
 	"keyfold/internal/shutdown"
 	"keyfold/internal/version"
 	"keyfold/service/dashboard"
@@ -36,7 +40,7 @@ func (c *DashboardCmd) Service() {}
 // Help is the long text.
 func (c *DashboardCmd) Help() string {
 	return `The pages show what "keyfold status" prints, figures of the last 15 minutes, the processes one by one, alerts and
-the runbook. They look, and change nothing unless --actions is given; the command may be stopped at any time.
+the runbook. They only read unless --actions is given; the command may be stopped at any time.
 
 Without tokens it listens on loopback only. Beyond loopback it needs tokens, and TLS or --behind-proxy: a browser is asked for
 a token with the scope read once, and other programs send the header "Authorization: Bearer TOKEN".
@@ -74,19 +78,26 @@ func (c *DashboardCmd) Run(a *app.App) error {
 	if past != nil {
 		sources.Alerts, sources.Past = past.alerts, past.past
 	}
+	if file := c.Pages.Evaluated; file != "" {
+		sources.Evaluated = func() (*chart.Page, time.Time, error) { return evaluate.ReadPage(file, a.Vectors.Offline) }
+	}
 	people, err := recommending.NewPages(a)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = people.Close() }() // it only read
 	sources.Users, sources.Actions = people.Users(), profiles.Actions(a)
+	var others []failures.Place
 	if a.Notify.Ledger != "" {
+		others = notifications.FailurePlaces()
 		notifications.NewPages(a, people.Ledger).Fill(&sources)
 	}
+	sources.Failures = failures.NewPages(a, others...)
 	log := a.Log.With("component", "dashboard")
 	machine, _ := os.Hostname() // without a name the page says "this machine"
 	pages, err := dashboard.New(dashboard.Config{
 		Path: c.Pages.Path, Hosts: config.Hosts, Sessions: config.Sessions, Version: version.Read().Version, Actions: c.Pages.may(), Machine: machine,
+		Named: config.Users.Header != "", Bodies: c.Pages.showBodies(),
 	}, sources, log)
 	if err != nil {
 		return err

@@ -135,29 +135,30 @@ func judgeOutbox(r *status.Report) {
 	}
 }
 
+// sectionsOf are the runbook's sections of what a process says although it is ready, by what it is
+// about.
+var sectionsOf = map[string]string{"products": "keyfoldproductsmissing", "users": "a-hot-user", "caps": "tight-caps"}
+
 func judgeProcess(r *status.Report, p *status.Process) {
-	about := strings.TrimSpace(strings.Join(p.Roles, ", ") + " " + p.Address)
+	process := strings.TrimSpace(strings.Join(p.Roles, ", ") + " " + p.Address)
 	switch {
 	case p.Slow:
 		r.Problems = append(r.Problems, status.Problem{
-			About: about, Text: fmt.Sprintf("the process listens, and has not answered within %v: it is slow or stands still, and not gone", patience),
+			About: process, Text: fmt.Sprintf("the process listens, and has not answered within %v: it is slow or stands still, and not gone", patience),
 			Cure: "look again; where it stays so, see the CPU of its machine, and whether the process was stopped", Runbook: "keyfolddown",
 		})
 	case p.Error != "":
 		r.Problems = append(r.Problems, status.Problem{
-			About: about, Text: "the process does not answer: " + p.Error,
+			About: process, Text: "the process does not answer: " + p.Error,
 			Cure: "check that it runs, and that STATUS_PROCESSES names its ADMIN_ADDR", Runbook: "keyfolddown",
 		})
 	case !p.Ready:
-		r.Add(about, "not ready: "+p.Reason, "keyfoldnotready")
+		r.Add(process, "not ready: "+p.Reason, "keyfoldnotready")
 	}
 	for _, remark := range p.Remarks {
 		if !strings.HasPrefix(remark, "partitions:") { // it stands by, as a spare one does
-			runbook := ""
-			if strings.HasPrefix(remark, "products:") {
-				runbook = "keyfoldproductsmissing"
-			}
-			r.Add(about, remark, runbook)
+			about, _, _ := strings.Cut(remark, ":")
+			r.Add(process, remark, sectionsOf[about])
 		}
 	}
 }

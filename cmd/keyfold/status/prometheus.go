@@ -64,8 +64,14 @@ func (p *prometheus) get(ctx context.Context, path string, query url.Values, dat
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("the answer of Prometheus is %s: is PROMETHEUS_URL right?", response.Status)
 	}
-	answer := struct{ Data any }{data}
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&answer); err != nil {
+	answer := struct {
+		Status, Error string
+		Data          any
+	}{Data: data}
+	if err = json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&answer); err == nil && answer.Status != "success" {
+		err = fmt.Errorf("its status is %q: %s", answer.Status, answer.Error)
+	}
+	if err != nil {
 		return fmt.Errorf("what answers at PROMETHEUS_URL is not Prometheus: %w", err)
 	}
 	return nil

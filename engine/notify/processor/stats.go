@@ -9,6 +9,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/metric"
 	"keyfold/engine/notify"
+	"keyfold/engine/recent"
 )
 
 // Stats counts since the start. Its fields are read with Load.
@@ -38,6 +39,8 @@ type Stats struct {
 // Decisions counts records by outcome and reason.
 type Decisions struct {
 	counts [notify.Never + 1][]atomic.Int64 // by the index in decisionReasons
+	held   atomic.Int64                     // records that caps or limits hold back
+	share  recent.Share                     // of these
 }
 
 // decisionReasons are those that metrics tell apart: a rule's own reason is "rule".
@@ -51,8 +54,19 @@ func (d *Decisions) add(r *notify.Record) {
 			i = at
 		}
 	}
+	if r.Capped() {
+		d.share.Note(d.All, d.held.Load)
+		d.held.Add(1)
+	}
 	d.counts[r.Outcome][i].Add(1)
 }
+
+// Capped returns how many records were made since the first one of the last quarter of an hour that
+// caps or limits hold back, and how many they hold back.
+func (d *Decisions) Capped() (records, held int64) { return d.share.Since(d.All(), d.held.Load()) }
+
+// All returns how many records there are.
+func (d *Decisions) All() int64 { return d.Of(notify.Now) + d.Of(notify.Later) + d.Of(notify.Never) }
 
 // Of returns how many records have an outcome.
 func (d *Decisions) Of(o notify.Outcome) (n int64) {

@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/engine/recent"
 )
 
 // Events of products without a vector are one line a minute with their number, and the share of
@@ -42,7 +43,7 @@ func TestEventsWithoutAVectorAreCounted(t *testing.T) {
 		if n := strings.Count(out.String(), "its product is unknown"); n != 2 || !strings.Contains(out.String(), "count=49") {
 			t.Errorf("%d lines:\n%s", n, out.String())
 		}
-		time.Sleep(lackingSpan + time.Second)
+		time.Sleep(recent.Span + time.Second)
 		if events, missing := e.Lacking(); events != 0 || missing != 0 {
 			t.Errorf("later %d of %d", missing, events)
 		}

@@ -9,6 +9,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/lru"
 	"keyfold/engine/profile"
+	"keyfold/engine/recent"
 	"keyfold/engine/rounds"
 )
 
@@ -48,8 +49,9 @@ type Engine struct {
 	stats      Stats
 	dedups     sync.Pool // of *profile.Dedup
 	lacking    lacking
-	unusable   faultDetector // users whose profiles cannot be used
-	unwritable faultDetector // users whose works the store fails while it works for others
+	busiest    recent.Most[int32] // by user
+	unusable   faultDetector      // users whose profiles cannot be used
+	unwritable faultDetector      // users whose works the store fails while it works for others
 }
 
 // New returns an engine over these ports.
@@ -85,6 +87,10 @@ func New(config Config, ports Ports) (*Engine, error) {
 // Stats returns the engine's counters.
 func (e *Engine) Stats() *Stats { return &e.stats }
 
+// Busiest returns the user with most of the newest events, up to 10 minutes, how many the user had
+// at least, and how many all had; 0 where there were fewer than least.
+func (e *Engine) Busiest(least int64) (user int32, n, all int64) { return e.busiest.Of(least) }
+
 // Apply folds the batches, whose users differ, and settles every delivery
 // exactly once before it returns. While the store is away it waits and tries
 // again; when ctx ends, what is not settled yet is held.
@@ -103,6 +109,7 @@ func (e *Engine) Apply(ctx context.Context, batches []profile.Batch) {
 	}
 	for i := range batches {
 		batches[i].Sort()
+		e.busiest.Add(batches[i].UserID, int64(len(batches[i].Deliveries)))
 		f.works[i] = work{user: batches[i].UserID, events: batches[i].Deliveries, read: readOf(batches[i].Deliveries)}
 	}
 	e.stats.Batches.Add(int64(len(batches)))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"keyfold/engine/breaker"
+	"keyfold/engine/cure"
 	"keyfold/engine/metric"
 	"keyfold/engine/notify/processor"
 	"keyfold/service/daemon"
@@ -38,6 +39,10 @@ func (w *Worker) Notes() (notes []string) {
 		if n, cause := in.consumer.Unstored(); n > 0 {
 			notes = append(notes, fmt.Sprintf("dead letters: %d messages wait, unacknowledged, for the broker to take their letters: %v", n, cause))
 		}
+	}
+	if records, held := p.notifier.Processor.Stats().Decisions.Capped(); records >= 50 && held*2 > records {
+		notes = append(notes, fmt.Sprintf("caps: caps and limits held back %d %% of the newest %d decisions, up to 15 minutes: they are tight for what is sent; "+
+			"see which senders send so much, or raise the caps of the rules (%s, then %s)", 100*held/records, records, cure.Name("rules.Show"), cure.Name("rules.Publish")))
 	}
 	return notes
 }

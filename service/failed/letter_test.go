@@ -1,4 +1,4 @@
-package failures
+package failed
 
 import (
 	"strings"
@@ -7,7 +7,6 @@ import (
 
 	"keyfold/engine"
 	"keyfold/internal/cli"
-	"keyfold/source/rabbit/deadletter"
 )
 
 // A letter's bound is renewed by each look for the event's id. "first seen" is the first
@@ -24,7 +23,7 @@ func TestFirstSeenIsTheFirstTime(t *testing.T) {
 	} {
 		var out strings.Builder
 		w := &cli.Text{W: &out}
-		printFields(w, &deadletter.Letter{FirstFailure: c.failed, FirstSeen: engine.MillisOf(c.bound)})
+		(&Letter{FirstFailure: c.failed, FirstSeen: engine.MillisOf(c.bound)}).Print(w)
 		for _, want := range []string{"first seen     " + cli.At(c.want), "not folded by  " + cli.At(c.bound)} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%s: no %q in\n%s", name, want, out.String())
