@@ -333,7 +333,7 @@ func TestPlansBehindAPassOverAQuorumQueue(t *testing.T) {
 	s := unsetStack(t)
 	s.setUp(t, "--rabbitmq-queue-type=quorum")
 	const n = 300
-	s.bury(t, given(sample.Events(sample.DefaultConfig(100))[:n])...)
+	s.bury(t, given(sample.Events(sample.DefaultConfig(n / 5))[:n])...)
 	a := actingOn(t, pagesOf(t, s.flags("--actions", "--rabbitmq-queue-type=quorum")...))
 	a.reads("/failures", fmt.Sprintf("1-50 of %d", n))
 	for range 4 {
