@@ -102,7 +102,7 @@ func (d *Dashboard) plan(r *httpapi.Request) *httpapi.Answer {
 		return refused
 	}
 	who, back := r.Who(), d.within(form.Get("back"))
-	return d.begin(r, action.Name, back, func(ctx context.Context, j *job) error {
+	a, _ := d.begin(r, action.Name, back, func(ctx context.Context, j *job) error {
 		planned, err := action.Plan(ctx, form, &j.progress)
 		if err != nil {
 			return err
@@ -111,6 +111,7 @@ func (d *Dashboard) plan(r *httpapi.Request) *httpapi.Answer {
 		j.plan(planned, d.plans.keep(pending{action, planned, who, back}))
 		return nil
 	})
+	return a
 }
 
 // do does what was planned.
@@ -123,12 +124,13 @@ func (d *Dashboard) do(r *httpapi.Request) *httpapi.Answer {
 		return refused
 	}
 	who, from := r.Who(), r.Address()
-	p, fault := d.plans.take(form.Get("plan"), who)
+	name := form.Get("plan")
+	p, fault := d.plans.take(name, who)
 	if fault != "" {
 		d.journal.add(entry{Who: who, From: from, Action: "plan", Result: "refused: " + fault})
 		return httpapi.Refuse(http.StatusConflict, httpapi.Fault{Reason: "plan_unknown", Error: fault + ": nothing was done; open the page again, and plan it anew"})
 	}
-	return d.begin(r, p.action.Name, p.back, func(ctx context.Context, j *job) error {
+	a, begun := d.begin(r, p.action.Name, p.back, func(ctx context.Context, j *job) error {
 		done, err := p.action.Do(ctx, p.planned, &j.progress)
 		if done == nil {
 			done = &Outcome{}
@@ -141,17 +143,22 @@ func (d *Dashboard) do(r *httpapi.Request) *httpapi.Answer {
 		d.journal.add(e)
 		return err
 	})
+	if !begun {
+		d.plans.giveBack(name, p)
+	}
+	return a
 }
 
-// begin begins work and leads to its page, which is mostly there at once.
-func (d *Dashboard) begin(r *httpapi.Request, name, back string, work func(context.Context, *job) error) *httpapi.Answer {
+// begin begins work and leads to its page, which is mostly there at once. Where too many wait already
+// it does not.
+func (d *Dashboard) begin(r *httpapi.Request, name, back string, work func(context.Context, *job) error) (a *httpapi.Answer, begun bool) {
 	kind, _, _ := strings.Cut(name, ".")
 	j := d.jobs.begin(kind, name, r.Who(), back, work)
 	if j == nil {
-		return httpapi.Unavailable("busy", "others' actions wait already: try it again in a minute", nil)
+		return httpapi.Unavailable("busy", "others' actions wait already: try it again in a minute", nil), false
 	}
 	j.await(r.Context(), patience)
-	return d.lead(jobPath + j.number())
+	return d.lead(jobPath + j.number()), true
 }
 
 // unlock lets a browser change something where no token says who may.

@@ -30,7 +30,7 @@ func (f *Failures) verbs() []failureVerb {
 	all := []failureVerb{
 		{"retry", "retry", "retried", false, f.Retry, every},
 		{"remove", "remove", "removed", true, f.Remove, every},
-		{"archive", "archive", "archived", false, f.Archive, func(p *FailurePlace) bool { return p.Archive }},
+		{"archive", "archive", "archived", true, f.Archive, func(p *FailurePlace) bool { return p.Archive }},
 	}
 	return slices.DeleteFunc(all, func(v failureVerb) bool { return v.do == nil })
 }
@@ -151,16 +151,19 @@ func (d *Dashboard) doFailures(ctx context.Context, v failureVerb, planned *Plan
 	out := &Outcome{}
 	var faults []error
 	var left int64
-	gone := map[failed.Brief]int{}
 	for i := range plan.places {
-		one := &plan.places[i]
+		one, gone := &plan.places[i], map[failed.Brief]int{}
 		order := FailureOrder{
 			Where: one.of.Where, ID: plan.ask.Key, Limit: one.limit, Named: one.named, At: p.At,
 			Matches: func(l *failed.Letter) bool { return !l.LastFailure.After(one.until) && plan.ask.Matches(l) },
 			Gone:    func(l *failed.Letter) { gone[l.Brief()]++ },
 		}
 		var result *FailureResult
-		err := d.index.hold(ctx, func() (err error) { result, err = v.do(ctx, order); return err })
+		err := d.index.hold(ctx, func() (err error) {
+			result, err = v.do(ctx, order)
+			d.index.drop(gone) // before the next pass, which does not meet them
+			return err
+		})
 		faults = append(faults, err)
 		if result != nil {
 			out.Count += result.Done
@@ -168,7 +171,6 @@ func (d *Dashboard) doFailures(ctx context.Context, v failureVerb, planned *Plan
 			out.Lines = append(out.Lines, lines(one.of, result)...)
 		}
 	}
-	d.index.drop(gone)
 	fault := errors.Join(faults...)
 	text := fmt.Sprintf("%s of %s %s", cli.Number(out.Count), cli.Number(planned.Count), v.done)
 	switch {
