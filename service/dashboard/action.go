@@ -15,6 +15,8 @@ import (
 type Action struct {
 	Name string // in URLs and audit lines, the kind before a point: "failures.retry". One of a kind runs at a time
 	Form int64  // bytes of the form that asks for it; 0: [maxForm]
+	// Letters says that it makes a pass over dead letters: none may be in the hands of a page meanwhile.
+	Letters bool
 
 	// Plan says what would be done, and changes nothing. form is what the page asked for.
 	Plan func(ctx context.Context, form url.Values, p *Progress) (*Planned, error)
@@ -103,7 +105,8 @@ func (d *Dashboard) plan(r *httpapi.Request) *httpapi.Answer {
 	}
 	who, back := r.Who(), d.within(form.Get("back"))
 	a, _ := d.begin(r, action.Name, back, func(ctx context.Context, j *job) error {
-		planned, err := action.Plan(ctx, form, &j.progress)
+		var planned *Planned
+		err := d.apart(ctx, action, func() (err error) { planned, err = action.Plan(ctx, form, &j.progress); return err })
 		if err != nil {
 			return err
 		}
@@ -131,7 +134,8 @@ func (d *Dashboard) do(r *httpapi.Request) *httpapi.Answer {
 		return httpapi.Refuse(http.StatusConflict, httpapi.Fault{Reason: "plan_unknown", Error: fault + ": nothing was done; open the page again, and plan it anew"})
 	}
 	a, begun := d.begin(r, p.action.Name, p.back, func(ctx context.Context, j *job) error {
-		done, err := p.action.Do(ctx, p.planned, &j.progress)
+		var done *Outcome
+		err := d.apart(ctx, p.action, func() (err error) { done, err = p.action.Do(ctx, p.planned, &j.progress); return err })
 		if done == nil {
 			done = &Outcome{}
 		}
@@ -147,6 +151,16 @@ func (d *Dashboard) do(r *httpapi.Request) *httpapi.Answer {
 		d.plans.giveBack(name, p)
 	}
 	return a
+}
+
+// apart does an action's work; where that makes a pass over dead letters, as the only pass. What pages
+// show of letters may be gone then.
+func (d *Dashboard) apart(ctx context.Context, action *Action, work func() error) error {
+	if !action.Letters {
+		return work()
+	}
+	defer d.index.set(func() { clear(d.index.shown) })
+	return d.index.hold(ctx, work)
 }
 
 // begin begins work and leads to its page, which is mostly there at once. Where too many wait already

@@ -76,8 +76,28 @@ type plannedPlace struct {
 	of    *FailurePlace
 	limit int64     // letters that matched
 	until time.Time // the newest failure of them: those that came later were not asked for
-	named bool
-	count int64
+	// untimed are those of them whose failure has no time.
+	untimed map[failed.Brief]bool
+	named   bool
+	count   int64
+}
+
+// had reports whether a letter may have been there when the plan was made.
+func (p *plannedPlace) had(l *failed.Letter) bool {
+	if l.LastFailure.IsZero() {
+		return p.untimed[l.Brief()]
+	}
+	return !l.LastFailure.After(p.until)
+}
+
+// note notes a letter that is there.
+func (p *plannedPlace) note(l *failed.Letter) {
+	switch {
+	case l.LastFailure.IsZero():
+		p.untimed[l.Brief()] = true
+	case l.LastFailure.After(p.until):
+		p.until = l.LastFailure
+	}
 }
 
 // planFailures makes dry passes over the places that the filter names.
@@ -98,7 +118,7 @@ func (d *Dashboard) planFailures(ctx context.Context, v failureVerb, of string, 
 		if plan.ask.Where != "" && plan.ask.Where != place.Where || !v.takes(place) {
 			continue
 		}
-		one := plannedPlace{of: place, named: plan.ask.Key != "" || plan.ask.Error != ""}
+		one := plannedPlace{of: place, untimed: map[failed.Brief]bool{}, named: plan.ask.Key != "" || plan.ask.Error != ""}
 		result, err := d.dryRun(ctx, v, plan, &one, p)
 		if err != nil {
 			planned.Lines = append(planned.Lines, fmt.Sprintf("%s: %v", place.Name, err))
@@ -132,8 +152,8 @@ func (d *Dashboard) planFailures(ctx context.Context, v failureVerb, of string, 
 func (d *Dashboard) dryRun(ctx context.Context, v failureVerb, plan *failurePlan, one *plannedPlace, p *Progress) (result *FailureResult, err error) {
 	order := FailureOrder{Where: one.of.Where, ID: plan.ask.Key, DryRun: true, Named: one.named, At: p.At, Matches: func(l *failed.Letter) bool {
 		is := plan.ask.Matches(l)
-		if is && l.LastFailure.After(one.until) {
-			one.until = l.LastFailure
+		if is {
+			one.note(l)
 		}
 		return is
 	}}
@@ -155,7 +175,7 @@ func (d *Dashboard) doFailures(ctx context.Context, v failureVerb, planned *Plan
 		one, gone := &plan.places[i], map[failed.Brief]int{}
 		order := FailureOrder{
 			Where: one.of.Where, ID: plan.ask.Key, Limit: one.limit, Named: one.named, At: p.At,
-			Matches: func(l *failed.Letter) bool { return !l.LastFailure.After(one.until) && plan.ask.Matches(l) },
+			Matches: func(l *failed.Letter) bool { return one.had(l) && plan.ask.Matches(l) },
 			Gone:    func(l *failed.Letter) { gone[l.Brief()]++ },
 		}
 		var result *FailureResult

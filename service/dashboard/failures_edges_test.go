@@ -3,6 +3,8 @@ package dashboard
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -101,4 +103,90 @@ func TestAnArchiveHasNoWayBack(t *testing.T) {
 	f := failingWith(t, newPile(many(3)...), Config{Actions: true})
 	plan, _ := f.act(t, "archive", nil, nil)
 	says(t, plan, "There is no way back")
+}
+
+// An action on a user that looks through dead letters meets all of them: no page has some in its
+// hands meanwhile. What it took is not shown any more.
+func TestAnActionThatReadsLettersMakesItsPassAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := failingWith(t, newPile(many(3)...), Config{Actions: true})
+		pass := func() {
+			end, _ := f.pile.begin(failed.Broker) // it has no fault
+			end()
+		}
+		f.sources.Actions = append(f.sources.Actions, Action{
+			Name: ForgetUser, Letters: true,
+			Plan: func(context.Context, url.Values, *Progress) (*Planned, error) {
+				pass()
+				return &Planned{Title: "Erase?", Button: "erase"}, nil
+			},
+			Do: func(context.Context, *Planned, *Progress) (*Outcome, error) {
+				pass()
+				f.pile.letters[failed.Broker] = nil
+				return &Outcome{}, nil
+			},
+		})
+		show := with(f.plans.unlockCookie())
+		if _, page := get(t, f, letterPath(failed.Broker, "m-1")); !strings.Contains(page, "timeout 1") {
+			t.Fatalf("the letter is not shown: %s", read(page))
+		}
+		meanwhile := func(path string, fields url.Values) string {
+			f.pile.hold = make(chan struct{})
+			reading := f.index.begin()
+			synctest.Wait()
+			led := post(f, path, fields, show)
+			close(f.pile.hold)
+			<-reading
+			synctest.Wait()
+			_, page := get(t, f, led.Header.Get("Location"), show)
+			return page
+		}
+		plan := planField.FindStringSubmatch(meanwhile(planPath+ForgetUser, nil))
+		again := planField.FindStringSubmatch(meanwhile(planPath+ForgetUser, nil))
+		if plan == nil || again == nil {
+			t.Fatal("there is no plan")
+		}
+		meanwhile(doPath, url.Values{"plan": {plan[1]}})
+		if f.pile.two {
+			t.Error("two passes were made at once")
+		}
+		f.pile.letters[failed.Broker] = many(3)
+		get(t, f, letterPath(failed.Broker, "m-1"))
+		post(f, doPath, url.Values{"plan": {again[1]}}, show)
+		if _, page := get(t, f, letterPath(failed.Broker, "m-1")); strings.Contains(page, "timeout 1") {
+			t.Error("a letter that was taken is shown")
+		}
+	})
+}
+
+// Letters that bear no time were counted one by one: another one is not taken in place of one that went.
+func TestLettersWithoutATime(t *testing.T) {
+	foreign := func(id string) failed.Letter {
+		return failed.Letter{Where: failed.Broker, ID: id, Reason: "foreign", Foreign: true}
+	}
+	f := failingWith(t, newPile(foreign("a"), foreign("b")), Config{Actions: true})
+	_, done := f.act(t, "remove", nil, func() {
+		f.pile.letters[failed.Broker] = []failed.Letter{foreign("later"), foreign("b")}
+	})
+	says(t, done, "1 of 2 removed, the rest gone meanwhile")
+	if left := f.pile.letters[failed.Broker]; len(left) != 1 || left[0].ID != "later" {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// A page of another site has no letters read by what it embeds; a link from there leads to the page.
+func TestAnotherSiteHasNoLettersRead(t *testing.T) {
+	f := failingWith(t, newPile(many(3)...), Config{})
+	for _, site := range []string{"cross-site", "same-site"} {
+		for kind, want := range map[string]int{"image": http.StatusForbidden, "empty": http.StatusForbidden, "iframe": http.StatusForbidden, "document": http.StatusOK} {
+			before := f.pile.passes
+			res, _ := get(t, f, letterPath(failed.Broker, "m-"+site+kind), func(r *http.Request) {
+				r.Header.Set("Sec-Fetch-Site", site)
+				r.Header.Set("Sec-Fetch-Dest", kind)
+			})
+			if read := f.pile.passes > before; res.StatusCode != want || read != (want == http.StatusOK) {
+				t.Errorf("%s %s: %d, letters are read: %t", site, kind, res.StatusCode, read)
+			}
+		}
+	}
 }
