@@ -15,6 +15,8 @@ import (
 type Action struct {
 	Name string // in URLs and audit lines, the kind before a point: "failures.retry". One of a kind runs at a time
 	Form int64  // bytes of the form that asks for it; 0: [maxForm]
+	// Letters says that it makes a pass over dead letters: none may be in the hands of a page meanwhile.
+	Letters bool
 
 	// Plan says what would be done, and changes nothing. form is what the page asked for.
 	Plan func(ctx context.Context, form url.Values, p *Progress) (*Planned, error)
@@ -102,8 +104,9 @@ func (d *Dashboard) plan(r *httpapi.Request) *httpapi.Answer {
 		return refused
 	}
 	who, back := r.Who(), d.within(form.Get("back"))
-	return d.begin(r, action.Name, back, func(ctx context.Context, j *job) error {
-		planned, err := action.Plan(ctx, form, &j.progress)
+	a, _ := d.begin(r, action.Name, back, func(ctx context.Context, j *job) error {
+		var planned *Planned
+		err := d.apart(ctx, action, func() (err error) { planned, err = action.Plan(ctx, form, &j.progress); return err })
 		if err != nil {
 			return err
 		}
@@ -111,6 +114,7 @@ func (d *Dashboard) plan(r *httpapi.Request) *httpapi.Answer {
 		j.plan(planned, d.plans.keep(pending{action, planned, who, back}))
 		return nil
 	})
+	return a
 }
 
 // do does what was planned.
@@ -123,13 +127,15 @@ func (d *Dashboard) do(r *httpapi.Request) *httpapi.Answer {
 		return refused
 	}
 	who, from := r.Who(), r.Address()
-	p, fault := d.plans.take(form.Get("plan"), who)
+	name := form.Get("plan")
+	p, fault := d.plans.take(name, who)
 	if fault != "" {
 		d.journal.add(entry{Who: who, From: from, Action: "plan", Result: "refused: " + fault})
 		return httpapi.Refuse(http.StatusConflict, httpapi.Fault{Reason: "plan_unknown", Error: fault + ": nothing was done; open the page again, and plan it anew"})
 	}
-	return d.begin(r, p.action.Name, p.back, func(ctx context.Context, j *job) error {
-		done, err := p.action.Do(ctx, p.planned, &j.progress)
+	a, begun := d.begin(r, p.action.Name, p.back, func(ctx context.Context, j *job) error {
+		var done *Outcome
+		err := d.apart(ctx, p.action, func() (err error) { done, err = p.action.Do(ctx, p.planned, &j.progress); return err })
 		if done == nil {
 			done = &Outcome{}
 		}
@@ -141,17 +147,32 @@ func (d *Dashboard) do(r *httpapi.Request) *httpapi.Answer {
 		d.journal.add(e)
 		return err
 	})
+	if !begun {
+		d.plans.giveBack(name, p)
+	}
+	return a
 }
 
-// begin begins work and leads to its page, which is mostly there at once.
-func (d *Dashboard) begin(r *httpapi.Request, name, back string, work func(context.Context, *job) error) *httpapi.Answer {
+// apart does an action's work; where that makes a pass over dead letters, as the only pass. What pages
+// show of letters may be gone then.
+func (d *Dashboard) apart(ctx context.Context, action *Action, work func() error) error {
+	if !action.Letters {
+		return work()
+	}
+	defer d.index.set(func() { clear(d.index.shown) })
+	return d.index.hold(ctx, work)
+}
+
+// begin begins work and leads to its page, which is mostly there at once. Where too many wait already
+// it does not.
+func (d *Dashboard) begin(r *httpapi.Request, name, back string, work func(context.Context, *job) error) (a *httpapi.Answer, begun bool) {
 	kind, _, _ := strings.Cut(name, ".")
 	j := d.jobs.begin(kind, name, r.Who(), back, work)
 	if j == nil {
-		return httpapi.Unavailable("busy", "others' actions wait already: try it again in a minute", nil)
+		return httpapi.Unavailable("busy", "others' actions wait already: try it again in a minute", nil), false
 	}
 	j.await(r.Context(), patience)
-	return d.lead(jobPath + j.number())
+	return d.lead(jobPath + j.number()), true
 }
 
 // unlock lets a browser change something where no token says who may.

@@ -16,6 +16,8 @@ const (
 	auditPath    = "/audit"
 	mostEntries  = 1000
 	entriesShown = 200
+	// heaviestAudit is how many bytes the entries may have on the page.
+	heaviestAudit = 50 << 10
 )
 
 // entry is one line of what was done, or tried, by whom. It holds no body and no token.
@@ -24,6 +26,11 @@ type entry struct {
 	Who, From, Action, Of string
 	Planned, Done         int64
 	Result                string
+}
+
+// weight is about how many bytes an entry has on the page.
+func (e entry) weight() int {
+	return rowWeight([]string{"", e.Who, e.From, e.Action, "", "", ""}) + escaped(line(e.Of)) + escaped(text(e.Result)) + escaped(e.At.String())
 }
 
 // journal keeps the last entries, each of which is a line of the log too.
@@ -39,7 +46,7 @@ type journal struct {
 
 // refuse notes requests that nothing was done for, those alike once a minute.
 func (j *journal) refuse(r *httpapi.Request, reason string) {
-	address, path := r.Address(), r.URL.Path
+	address, path := r.Address(), cell(r.URL.Path)
 	j.refusals.Add(reason, func(n int) {
 		j.log.With("component", "audit").Warn("requests refused", slog.Int("count", n), slog.String("reason", reason), slog.String("remote", address),
 			slog.String("path", path), slog.String("hint", "nothing was done; a site that a person has open in the same browser may have sent them"))
@@ -80,5 +87,7 @@ type auditView struct {
 
 func (d *Dashboard) audits(r *httpapi.Request) *httpapi.Answer {
 	shown, all := d.journal.last(entriesShown)
+	left := heaviestAudit
+	shown = shown[:fits(&left, shown, entry.weight)]
 	return d.page(r, "audit", "Audit", d.seenNow(), auditView{shown, all - len(shown)})
 }

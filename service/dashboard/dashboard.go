@@ -172,6 +172,9 @@ func (d *Dashboard) check(r *httpapi.Request, to *route) *httpapi.Answer {
 	if !slices.Contains(strings.Split(takes, ", "), r.Method) {
 		return httpapi.RefuseMethod(r.Method, takes)
 	}
+	if embedded(r.Request) {
+		return httpapi.Refuse(http.StatusForbidden, httpapi.Fault{Reason: "foreign_origin", Error: "another site has asked for this page without showing it: open it yourself"})
+	}
 	if r.Method == http.MethodPost {
 		if err := d.origin.Check(r.Request); err != nil {
 			d.journal.refuse(r, "foreign_origin")
@@ -182,6 +185,13 @@ func (d *Dashboard) check(r *httpapi.Request, to *route) *httpapi.Answer {
 		return r.Require(to.scope)
 	}
 	return nil
+}
+
+// embedded reports whether a page of another site asks for what it does not lead to. A page of
+// failures has letters read, which no other site may have done.
+func embedded(r *http.Request) bool {
+	site, kind := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Dest")
+	return (site == "cross-site" || site == "same-site") && kind != "" && kind != "document"
 }
 
 // headers are those of every answer. Nothing is inline, and nothing comes from elsewhere.

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ const (
 	headersShown = 20
 	bodyShown    = 8000 // characters
 	shownKept    = 64
+	mostAsked    = 8 // letters that are looked for at once: each takes a pass
 )
 
 // shownFailure is a letter that was read for its page, and is kept until the next pass or action:
@@ -40,18 +42,20 @@ func (x *failureIndex) show(where, key string) *shownFailure {
 	if s := x.shown[name]; s != nil && !s.stale(x.now()) {
 		return s
 	}
-	if len(x.shown) >= shownKept {
-		clear(x.shown)
-	}
 	s := &shownFailure{done: make(chan struct{})}
-	x.shown[name] = s
-	if x.closed {
-		s.err = context.Canceled
+	if x.closed || x.asked == mostAsked {
+		s.err = errOthersAsked
 		close(s.done)
 		return s
 	}
+	if len(x.shown) >= shownKept {
+		clear(x.shown)
+	}
+	x.shown[name] = s
+	x.asked++
 	x.work.Go(func() {
 		defer close(s.done)
+		defer x.set(func() { x.asked-- })
 		ctx, cancel := context.WithTimeout(x.ctx, longestPass)
 		defer cancel()
 		s.err = x.hold(ctx, func() error { return s.read(ctx, x.from, where, key) })
@@ -59,6 +63,8 @@ func (x *failureIndex) show(where, key string) *shownFailure {
 	})
 	return s
 }
+
+var errOthersAsked = errors.New("others are being looked for, each in a pass of its own: look again in a moment")
 
 // stale reports whether a letter is to be looked for anew: what failed is tried again.
 func (s *shownFailure) stale(now time.Time) bool {

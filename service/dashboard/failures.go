@@ -103,6 +103,7 @@ type failuresView struct {
 
 type placeView struct {
 	Name, Count string
+	Unknown     bool // it cannot be counted
 	Fault       string
 	Since       string // how many came or went since the index was read
 	Another     bool
@@ -159,7 +160,8 @@ func (v *failuresView) places(from *Failures, known failuresKnown) {
 	v.Waiting, v.Pass, v.Read = known.total, known.passView(), known.last != nil
 	v.Takes = cli.Age(time.Duration(float64(known.total) / known.speed * float64(time.Second)))
 	for _, p := range from.Places {
-		one, n := placeView{Name: p.Name, Count: "-"}, known.counts[p.Where]
+		n := known.counts[p.Where]
+		one := placeView{Name: p.Name, Count: "-", Unknown: !n.known}
 		if n.known {
 			one.Count = cli.Number(n.waiting)
 		}
@@ -175,7 +177,7 @@ func (v *failuresView) places(from *Failures, known failuresKnown) {
 				one.Since = cli.Number(-came) + " fewer since"
 			}
 		}
-		if n.waiting > 0 || one.Fault != "" || one.Since != "" || one.Another {
+		if one.Unknown || n.waiting > 0 || one.Fault != "" || one.Since != "" || one.Another {
 			v.Places = append(v.Places, one)
 		}
 	}

@@ -30,7 +30,7 @@ func (f *Failures) verbs() []failureVerb {
 	all := []failureVerb{
 		{"retry", "retry", "retried", false, f.Retry, every},
 		{"remove", "remove", "removed", true, f.Remove, every},
-		{"archive", "archive", "archived", false, f.Archive, func(p *FailurePlace) bool { return p.Archive }},
+		{"archive", "archive", "archived", true, f.Archive, func(p *FailurePlace) bool { return p.Archive }},
 	}
 	return slices.DeleteFunc(all, func(v failureVerb) bool { return v.do == nil })
 }
@@ -76,8 +76,28 @@ type plannedPlace struct {
 	of    *FailurePlace
 	limit int64     // letters that matched
 	until time.Time // the newest failure of them: those that came later were not asked for
-	named bool
-	count int64
+	// untimed are those of them whose failure has no time.
+	untimed map[failed.Brief]bool
+	named   bool
+	count   int64
+}
+
+// had reports whether a letter may have been there when the plan was made.
+func (p *plannedPlace) had(l *failed.Letter) bool {
+	if l.LastFailure.IsZero() {
+		return p.untimed[l.Brief()]
+	}
+	return !l.LastFailure.After(p.until)
+}
+
+// note notes a letter that is there.
+func (p *plannedPlace) note(l *failed.Letter) {
+	switch {
+	case l.LastFailure.IsZero():
+		p.untimed[l.Brief()] = true
+	case l.LastFailure.After(p.until):
+		p.until = l.LastFailure
+	}
 }
 
 // planOf reads the filter of a form.
@@ -112,7 +132,7 @@ func (d *Dashboard) planFailures(ctx context.Context, v failureVerb, of string, 
 		if plan.ask.Where != "" && plan.ask.Where != place.Where || !v.takes(place) {
 			continue
 		}
-		one := plannedPlace{of: place, named: named}
+		one := plannedPlace{of: place, untimed: map[failed.Brief]bool{}, named: plan.ask.Key != "" || plan.ask.Error != ""}
 		result, err := d.dryRun(ctx, v, plan, &one, p)
 		switch {
 		case err != nil:
@@ -148,8 +168,8 @@ func (v *failureVerb) word(planned *Planned, met int64, rows [][]string) {
 func (d *Dashboard) dryRun(ctx context.Context, v failureVerb, plan *failurePlan, one *plannedPlace, p *Progress) (result *FailureResult, err error) {
 	order := FailureOrder{Where: one.of.Where, ID: plan.ask.Key, DryRun: true, Named: one.named, At: p.At, Matches: func(l *failed.Letter) bool {
 		is := plan.ask.Matches(l)
-		if is && l.LastFailure.After(one.until) {
-			one.until = l.LastFailure
+		if is {
+			one.note(l)
 		}
 		return is
 	}}
@@ -167,16 +187,19 @@ func (d *Dashboard) doFailures(ctx context.Context, v failureVerb, planned *Plan
 	out := &Outcome{}
 	var faults []error
 	var left int64
-	gone := newGone()
 	for i := range plan.places {
-		one := &plan.places[i]
+		one, gone := &plan.places[i], newGone()
 		order := FailureOrder{
 			Where: one.of.Where, ID: plan.ask.Key, Limit: one.limit, Named: one.named, At: p.At,
-			Matches: func(l *failed.Letter) bool { return !l.LastFailure.After(one.until) && plan.ask.Matches(l) },
+			Matches: func(l *failed.Letter) bool { return one.had(l) && plan.ask.Matches(l) },
 			Gone:    gone.add,
 		}
 		var result *FailureResult
-		err := d.index.hold(ctx, func() (err error) { result, err = v.do(ctx, order); return err })
+		err := d.index.hold(ctx, func() (err error) {
+			result, err = v.do(ctx, order)
+			d.index.drop(gone) // before the next pass, which does not meet them
+			return err
+		})
 		faults = append(faults, err)
 		if result != nil {
 			out.Count += result.Done
@@ -184,7 +207,6 @@ func (d *Dashboard) doFailures(ctx context.Context, v failureVerb, planned *Plan
 			out.Lines = append(out.Lines, lines(one.of, result)...)
 		}
 	}
-	d.index.drop(gone)
 	fault := errors.Join(faults...)
 	text := fmt.Sprintf("%s of %s %s", cli.Number(out.Count), cli.Number(planned.Count), v.done)
 	switch {

@@ -31,6 +31,7 @@ type failureIndex struct {
 	last   *readFailures
 	speed  float64 // letters a second, of the last pass
 	shown  map[string]*shownFailure
+	asked  int // letters that wait for a pass of their own, or are in it
 }
 
 // placeCount is how many failures a place has, by a look that no pass of this process disturbed.
@@ -127,7 +128,7 @@ func (x *failureIndex) look(r *status.Report) {
 		}
 		for _, q := range r.Queues {
 			if q.Name == p.Queue {
-				n.waiting, n.known = int64(q.Ready), !q.Missing
+				n.waiting, n.known = int64(q.Ready), true // one that is not there has none
 				n.another = q.Unacknowledged != nil && *q.Unacknowledged > 0 && r.At.Sub(x.ended) > statistics
 			}
 		}

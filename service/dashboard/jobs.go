@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,7 +15,7 @@ import (
 )
 
 const (
-	mostJobs   = 200 // that are remembered
+	mostJobs   = 200 // that are remembered once they have ended
 	mostWait   = 16  // of one kind, behind the one that runs
 	longestJob = 30 * time.Minute
 )
@@ -48,11 +49,23 @@ type job struct {
 
 func (j *job) number() string { return strconv.Itoa(j.id) }
 
-// plan keeps what the job has planned.
+// over reports whether the job has ended.
+func (j *job) over() bool {
+	select {
+	case <-j.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// plan keeps what the page shows of what the job has planned; what Do needs is the plan's.
 func (j *job) plan(p *Planned, key string) {
+	shown := *p
+	shown.Do = nil
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.planned, j.key = p, key
+	j.planned, j.key = &shown, key
 }
 
 // end keeps what the job has done.
@@ -111,20 +124,26 @@ func (k *jobs) begin(kind, name, who, back string, work func(context.Context, *j
 	}
 	k.next++
 	j := &job{id: k.next, kind: kind, name: name, who: who, back: back, ended: make(chan struct{}), state: "waits", at: k.now()}
-	k.all = append(k.all[max(0, len(k.all)-mostJobs+1):], j)
+	k.makeRoom()
+	k.all = append(k.all, j)
 	k.work.Go(func() { k.run(j, before, work) })
 	return j
+}
+
+// makeRoom forgets the oldest job that has ended: the others are waited for.
+func (k *jobs) makeRoom() {
+	if len(k.all) < mostJobs {
+		return
+	}
+	if oldest := slices.IndexFunc(k.all, (*job).over); oldest >= 0 {
+		k.all = slices.Delete(k.all, oldest, oldest+1)
+	}
 }
 
 // before returns those of a kind that have not ended and came before a number.
 func (k *jobs) before(kind string, id int) (all []*job) {
 	for _, j := range k.all {
-		select {
-		case <-j.ended:
-			continue
-		default:
-		}
-		if j.kind == kind && j.id < id {
+		if j.kind == kind && j.id < id && !j.over() {
 			all = append(all, j)
 		}
 	}
@@ -198,5 +217,42 @@ func (d *Dashboard) job(r *httpapi.Request) *httpapi.Answer {
 		Fault: j.fault, Planned: j.planned, Key: j.key, Outcome: j.outcome,
 	}
 	j.mu.Unlock()
+	v.fit()
 	return d.page(r, "job", fmt.Sprintf("Action %d", id), d.seenNow(), v)
+}
+
+// heaviestAction is how many bytes the lines and tables of an action may have on its page.
+const heaviestAction = 40 << 10
+
+// fit leaves out the lines and rows that make the page too heavy, and says how many.
+func (v *jobView) fit() {
+	if v.Planned != nil {
+		shown := *v.Planned
+		shown.Lines, shown.Tables = fitted(shown.Lines, shown.Tables)
+		v.Planned = &shown
+	}
+	if v.Outcome != nil {
+		shown := *v.Outcome
+		shown.Lines, shown.Tables = fitted(shown.Lines, shown.Tables)
+		v.Outcome = &shown
+	}
+}
+
+func fitted(lines []string, tables []Titled) ([]string, []Titled) {
+	left := heaviestAction
+	n := fits(&left, lines, func(line string) int { return escaped(text(line)) })
+	if more := len(lines) - n; more > 0 {
+		lines = append(slices.Clip(lines[:n]), fmt.Sprintf("and %d more lines", more))
+	}
+	tables = slices.Clone(tables)
+	for i := range tables {
+		t := &tables[i]
+		n := fits(&left, t.Rows, rowWeight)
+		if more := len(t.Rows) - n; more > 0 {
+			last := make([]string, len(t.Head))
+			last[0] = fmt.Sprintf("and %d more", more)
+			t.Rows = append(slices.Clip(t.Rows[:n]), last)
+		}
+	}
+	return lines, tables
 }

@@ -91,6 +91,27 @@ func text(s string) string {
 	}, s)
 }
 
+// tagsOfCell is about how many bytes stand around the text of a cell.
+const tagsOfCell = 50
+
+// rowWeight is about how many bytes a row of a table has on a page.
+func rowWeight(row []string) (n int) {
+	for _, c := range row {
+		n += tagsOfCell + escaped(cell(c))
+	}
+	return n
+}
+
+// fits returns how many of all have room in so many bytes, and takes theirs away.
+func fits[T any](left *int, all []T, weight func(T) int) int {
+	for i, one := range all {
+		if *left -= weight(one); *left < 0 {
+			return i
+		}
+	}
+	return len(all)
+}
+
 // identifier makes an id of an element of any text.
 func identifier(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -13,7 +14,7 @@ import (
 
 const (
 	planLife   = 5 * time.Minute // after which what was counted is too old to be done
-	mostPlans  = 256
+	mostPlans  = 64
 	unlockLife = 12 * time.Hour
 )
 
@@ -57,42 +58,58 @@ func (p *plans) keep(one pending) string {
 	name := rand.Text()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.forgetOld()
+	p.makeRoom()
 	p.all[name] = keptPlan{one, p.now().Add(planLife)}
+	time.AfterFunc(planLife+time.Second, p.forgetOld)
 	return name
 }
 
-// forgetOld drops plans that are over, and where that is not enough the oldest.
-func (p *plans) forgetOld() {
-	now, first, end := p.now(), "", time.Time{}
+// makeRoom drops the oldest plan where there are too many.
+func (p *plans) makeRoom() {
+	if len(p.all) < mostPlans {
+		return
+	}
+	first, end := "", time.Time{}
 	for name, one := range p.all {
-		if one.until.Before(now) {
-			delete(p.all, name)
-		} else if first == "" || one.until.Before(end) {
+		if first == "" || one.until.Before(end) {
 			first, end = name, one.until
 		}
 	}
-	if len(p.all) >= mostPlans {
-		delete(p.all, first)
-	}
+	delete(p.all, first)
+}
+
+// forgetOld drops plans that are over: what they hold may be large.
+func (p *plans) forgetOld() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	maps.DeleteFunc(p.all, func(_ string, one keptPlan) bool { return one.until.Before(now) })
 }
 
 // take returns a plan and forgets it, or says why it cannot be done.
-func (p *plans) take(name, who string) (pending, string) {
+func (p *plans) take(name, who string) (keptPlan, string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	one, known := p.all[name]
 	switch {
 	case !known:
-		return pending{}, "this plan is not known: it was done, is older than 5 minutes, or was made before a restart"
+		return keptPlan{}, "this plan is not known: it was done, is older than 5 minutes, or was made before a restart"
 	case one.who != who:
-		return pending{}, "this plan is another's"
+		return keptPlan{}, "this plan is another's"
 	}
 	delete(p.all, name)
 	if one.until.Before(p.now()) {
-		return pending{}, "this plan is older than 5 minutes"
+		return keptPlan{}, "this plan is older than 5 minutes"
 	}
-	return one.pending, ""
+	return one, ""
+}
+
+// giveBack keeps a plan again that was taken and could not be begun.
+func (p *plans) giveBack(name string, one keptPlan) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.makeRoom()
+	p.all[name] = one
 }
 
 // unlockCookie returns a cookie that lets a browser change something.

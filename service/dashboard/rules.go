@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -52,6 +53,11 @@ const (
 	samplesShown = 20
 	rulesShown   = 60
 	differsShown = 100
+
+	// How many bytes these may have on a page at most.
+	heaviestSets    = 30 << 10
+	heaviestSamples = 15 << 10
+	heaviestRules   = 50 << 10
 )
 
 // rulesView is the page of all sets.
@@ -81,10 +87,10 @@ func (d *Dashboard) rules(r *httpapi.Request) *httpapi.Answer {
 		v.Fault = inTime("the sets of rules", err)
 		return d.page(r, "rules", "Rules", d.seenNow(), v)
 	}
-	v.InForce, v.Sets = list.InForce(), list.Sets
-	if v.More = len(v.Sets) > setsShown; v.More {
-		v.Sets = v.Sets[:setsShown]
-	}
+	v.InForce, v.Sets = list.InForce(), list.Sets[:min(setsShown, len(list.Sets))]
+	left := heaviestSets
+	v.Sets = v.Sets[:fits(&left, v.Sets, setWeight)]
+	v.More = len(v.Sets) < len(list.Sets)
 	v.shadow(ctx, from)
 	return d.page(r, "rules", "Rules", d.seenNow(), v)
 }
@@ -101,6 +107,8 @@ func (v *rulesView) shadow(ctx context.Context, from *Rules) {
 	if s.Candidate == 0 {
 		return
 	}
+	left := heaviestSamples
+	s.Samples = s.Samples[:fits(&left, s.Samples, sampleWeight)]
 	v.Shadow, v.Pairs.Head = s, []string{"Was", "Would", "Decisions", "Differ"}
 	for _, p := range s.Pairs {
 		v.Pairs.Rows = append(v.Pairs.Rows, []string{p.Was, p.Would, strconv.FormatInt(p.Decisions, 10), strconv.FormatInt(p.Differ, 10)})
@@ -163,8 +171,9 @@ func (d *Dashboard) ruleSet(r *httpapi.Request, number int64) *httpapi.Answer {
 	case set == nil:
 		return noSet(fmt.Sprintf("no set of rules has the number %d", number))
 	default:
-		v.More = max(0, len(set.Each)-rulesShown)
-		set.Each = set.Each[:len(set.Each)-v.More]
+		all, left := set.Each, heaviestRules
+		set.Each = all[:fits(&left, all[:min(rulesShown, len(all))], ruleWeight)]
+		v.More = len(all) - len(set.Each)
 		v.Set, v.RollBack = set, !set.InForce && d.offers(r, RollBackRules)
 		if from.Diff != nil {
 			v.Before = number - 1
@@ -187,10 +196,29 @@ func (d *Dashboard) ruleDiff(r *httpapi.Request, a, b int64) *httpapi.Answer {
 		v.Same = diff.Same()
 	default:
 		v.Table = DiffTable(diff)
-		v.More = max(0, len(v.Table.Rows)-differsShown)
-		v.Table.Rows = v.Table.Rows[:len(v.Table.Rows)-v.More]
+		all, left := v.Table.Rows, heaviestRules
+		v.Table.Rows = all[:fits(&left, all[:min(differsShown, len(all))], rowWeight)]
+		v.More = len(all) - len(v.Table.Rows)
 	}
 	return d.page(r, "rule_diff", fmt.Sprintf("Sets %d and %d", a, b), d.seenNow(), v)
+}
+
+// tagsOfRow is about how many bytes stand around the texts of a set, or of a rule.
+const tagsOfRow = 400
+
+func setWeight(s ruleset.Listed) int {
+	return tagsOfRow + rowWeight([]string{s.By, s.Note, s.Document})
+}
+
+func sampleWeight(s ruleset.ShadowSample) int {
+	return rowWeight(slices.Concat([]string{s.Decision, s.Decision, s.At, s.Set, s.Was, s.Would}, s.WasReasons, s.WouldReasons))
+}
+
+func ruleWeight(r ruleset.ShownRule) (n int) {
+	for _, text := range []string{r.Description, string(r.Conditions), string(r.Action)} {
+		n += escaped(line(text))
+	}
+	return n + tagsOfRow + rowWeight([]string{r.Name, r.Version})
 }
 
 // DiffTable is what differs, as a table.

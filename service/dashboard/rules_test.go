@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,5 +104,34 @@ func TestRulesAreChangedByThoseWhoMay(t *testing.T) {
 	led = post(acts, doPath, url.Values{"plan": {plan[1]}}, show)
 	if _, page = get(t, acts, led.Header.Get("Location"), show); !strings.Contains(page, "Done") || by == "" {
 		t.Errorf("it is done by %q: %s", by, page)
+	}
+}
+
+// Pages of sets stay within their bound with many long texts, and say what they leave out.
+func TestPagesOfRulesAreBounded(t *testing.T) {
+	long := strings.Repeat(`"<é`, 500)
+	sources := everything()
+	sources.Rules = &Rules{
+		Program: "keyfold notify",
+		Sets: func(_ context.Context, n int) (*ruleset.List, error) {
+			return &ruleset.List{Sets: slices.Repeat([]ruleset.Listed{{Version: 7, By: long, Note: long, Document: long, Checksum: long}}, n)}, nil
+		},
+		Set: func(context.Context, int64) (*ruleset.Shown, error) {
+			one := ruleset.ShownRule{ID: "r", Name: long, Version: long, Description: long, Conditions: []byte(quoted(long)), Action: []byte(quoted(long))}
+			return &ruleset.Shown{Each: slices.Repeat([]ruleset.ShownRule{one}, 500)}, nil
+		},
+		Diff: func(context.Context, int64, int64) (*ruleset.Diff, error) {
+			return &ruleset.Diff{A: 6, B: 7, Differences: slices.Repeat([]ruleset.Difference{{Path: long, Was: long, Is: long}}, 500)}, nil
+		},
+		Shadow: func(_ context.Context, n int) (*ruleset.Shadow, error) {
+			one := ruleset.ShadowSample{Decision: long, Set: long, Was: long, Would: long, WasReasons: []string{long, long, long}, WouldReasons: []string{long, long, long}}
+			return &ruleset.Shadow{On: true, Candidate: 3, Samples: slices.Repeat([]ruleset.ShadowSample{one}, n)}, nil
+		},
+	}
+	s := guarded(t, shownAs(t, Config{}, sources, nil), onLoopback())
+	for path, says := range map[string]string{rulesPath: "and older ones", rulesPath + "/7": "more", rulesPath + "/7/diff/6": "more"} {
+		if _, page := get(t, s, path); len(page) > 60<<10 || !strings.Contains(page, says) || !strings.Contains(page, "&lt;é") {
+			t.Errorf("%s has %d bytes", path, len(page))
+		}
 	}
 }

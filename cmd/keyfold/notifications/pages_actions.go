@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"keyfold/engine/notify/rule"
 	"keyfold/internal/cli"
@@ -23,6 +25,7 @@ const (
 	mostDays     = 7       // that a page simulates
 	kindsShown   = 20      // of changes
 	findingsMost = 100
+	longestNote  = 200 // characters, as the page's field takes them
 )
 
 // actions are what the page of rules can change.
@@ -79,22 +82,36 @@ func add(p *dashboard.Planned, title string, t status.Table) {
 	}
 }
 
+// noteIn returns the note of a form.
+func noteIn(form url.Values) (string, error) {
+	note := form.Get(dashboard.FieldNote)
+	if utf8.RuneCountInString(note) > longestNote {
+		return "", fmt.Errorf("the note has more than %d characters: make it shorter, lists show it", longestNote)
+	}
+	if !utf8.ValidString(note) || strings.Contains(note, "\x00") {
+		return "", errors.New("the note has characters that cannot be stored: write it anew")
+	}
+	return note, nil
+}
+
 func (p *Pages) planCheck(_ context.Context, form url.Values, _ *dashboard.Progress) (*dashboard.Planned, error) {
+	planned, _, err := checked(form)
+	return planned, err
+}
+
+// checked says what was found of the set of a form.
+func checked(form url.Values) (*dashboard.Planned, *ruleset.Checked, error) {
 	found, err := uploaded(form)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	planned := &dashboard.Planned{Title: "The document was checked"}
 	findings(planned, found)
-	return planned, nil
+	return planned, found, nil
 }
 
 func (p *Pages) planSimulate(ctx context.Context, form url.Values, progress *dashboard.Progress) (*dashboard.Planned, error) {
-	planned, err := p.planCheck(ctx, form, progress)
-	if err != nil {
-		return nil, err
-	}
-	found, err := uploaded(form)
+	planned, found, err := checked(form)
 	if err != nil || found.Document == nil {
 		return planned, err
 	}
@@ -147,7 +164,10 @@ func (p *Pages) planPublish(ctx context.Context, form url.Values, progress *dash
 	if err != nil {
 		return nil, err
 	}
-	one := publication{found: found, note: form.Get(dashboard.FieldNote)}
+	one := publication{found: found}
+	if one.note, err = noteIn(form); err != nil {
+		return nil, err
+	}
 	if one.ifActive, err = strconv.ParseInt(form.Get(dashboard.FieldIfActive), 10, 64); err != nil {
 		return nil, errors.New("the page did not say which set is in force: open it again")
 	}
@@ -218,6 +238,10 @@ func (p *Pages) planRollback(ctx context.Context, form url.Values, _ *dashboard.
 	if err != nil {
 		return nil, errors.New("no set is named: open its page, and go on from there")
 	}
+	note, err := noteIn(form)
+	if err != nil {
+		return nil, err
+	}
 	l, err := p.open(ctx)
 	if err != nil {
 		return nil, err
@@ -234,7 +258,7 @@ func (p *Pages) planRollback(ctx context.Context, form url.Values, _ *dashboard.
 		Title:  fmt.Sprintf("Put the document of the set %d into force again, in place of %d?", back.Of, back.Active),
 		Lines:  []string{"Test cases and versions of rules are not compared: it was in force before."},
 		Button: fmt.Sprintf("publish it as %d, if %d is active", back.Active+1, back.Active),
-		Of:     fmt.Sprintf("the document of the set %d in place of %d", back.Of, back.Active), Count: 1, Do: rollback{back, form.Get(dashboard.FieldNote)},
+		Of:     fmt.Sprintf("the document of the set %d in place of %d", back.Of, back.Active), Count: 1, Do: rollback{back, note},
 	}
 	table := dashboard.DiffTable(diff)
 	table.Rows = table.Rows[:min(findingsMost, len(table.Rows))]

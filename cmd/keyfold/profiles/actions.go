@@ -19,7 +19,7 @@ import (
 func Actions(a *app.App) []dashboard.Action {
 	return []dashboard.Action{
 		{Name: dashboard.RebuildUser, Plan: planned(a, planRebuild), Do: done(a, doRebuild)},
-		{Name: dashboard.ForgetUser, Plan: planned(a, planForget), Do: done(a, doForget)},
+		{Name: dashboard.ForgetUser, Letters: true, Plan: planned(a, planForget), Do: done(a, doForget)},
 	}
 }
 

@@ -24,14 +24,5 @@ func (p *Pages) notified(ctx context.Context, user int32) (*dashboard.Notified, 
 
 // Ledger returns the ledger of notifications.
 func (p *Pages) Ledger(ctx context.Context) (*postgres.Ledger, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ledger == nil {
-		l, err := p.app.OpenLedger(ctx, ledgerConnections)
-		if err != nil {
-			return nil, err
-		}
-		p.ledger = l
-	}
-	return p.ledger, nil
+	return p.ledger.get(ctx, func() (*postgres.Ledger, error) { return p.app.OpenLedger(ctx, ledgerConnections) })
 }

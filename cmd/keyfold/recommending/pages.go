@@ -25,15 +25,16 @@ type Pages struct {
 	app *app.App
 	way *embedding.Embedding // nil: the settings are not those of one
 
-	mu     sync.Mutex
-	store  *mongodb.Store
-	db     *outbox.Database
-	ledger *postgres.Ledger
+	store  *opened[*mongodb.Store]
+	ledger *opened[*postgres.Ledger]
+
+	mu sync.Mutex
+	db *outbox.Database // nil: it was not opened, which takes no time
 }
 
 // NewPages returns pages that are not connected yet.
 func NewPages(a *app.App) (p *Pages, err error) {
-	p = &Pages{app: a}
+	p = &Pages{app: a, store: newOpened[*mongodb.Store](), ledger: newOpened[*postgres.Ledger]()}
 	if a.Vectors.Usable() == nil {
 		p.way, err = embedding.New(a.Vectors, 0, a.Log)
 	}
@@ -47,16 +48,10 @@ func (p *Pages) Close() (err error) {
 	if p.way != nil {
 		err = p.way.Close()
 	}
-	if p.store != nil {
-		err = errors.Join(err, p.store.Close())
-	}
 	if p.db != nil {
 		err = errors.Join(err, p.db.Close())
 	}
-	if p.ledger != nil {
-		err = errors.Join(err, p.ledger.Close())
-	}
-	return err
+	return errors.Join(err, p.store.Close(), p.ledger.Close())
 }
 
 // Users returns what the pages are read from.
@@ -80,16 +75,7 @@ func (p *Pages) within(ctx context.Context) *app.App {
 }
 
 func (p *Pages) profiles(ctx context.Context) (*mongodb.Store, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.store == nil {
-		store, err := p.within(ctx).OpenStore()
-		if err != nil {
-			return nil, err
-		}
-		p.store = store
-	}
-	return p.store, nil
+	return p.store.get(ctx, p.within(ctx).OpenStore)
 }
 
 // history returns the SQL history; nil: none is set.
