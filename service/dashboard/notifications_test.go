@@ -145,6 +145,8 @@ func TestAClosedHourIsCountedOnce(t *testing.T) {
 		s := guarded(t, d, onLoopback())
 		look := func(after time.Duration) string {
 			time.Sleep(after)
+			_, _ = get(t, s, notificationsPath)
+			synctest.Wait()
 			_, page := get(t, s, notificationsPath)
 			return read(page)
 		}
