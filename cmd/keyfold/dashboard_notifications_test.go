@@ -160,13 +160,8 @@ func publishing(document, note, ifActive string) url.Values {
 // A set is uploaded, checked, simulated and published by a form; of two people who publish, one does.
 // A set with faults or failing cases has no button, and who has no admin scope is refused.
 //
-<<<<<<< HEAD
-// Promise(dashboard/rules): A page publishes a set of rules without faults alone, in place of the set that it showed, with the
-// scope admin; of two people one does.
-=======
 // Promise(dashboard/rules): A page publishes a set of rules only without faults, with its test cases passed, in place of
 // the set that it showed; of two people one publishes.
->>>>>>> main
 func TestDashboardPublishesRules(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	s := newNotifyStack(t)
