@@ -65,6 +65,13 @@ func TestDashboardOfNotifications(t *testing.T) {
 	if compared < 100 || strings.Contains(text, "secret") {
 		t.Errorf("%d words are compared: %s", compared, text)
 	}
+	v := unlocks(t, s.pages(t, "--actions", "--bodies"))
+	res := v.post("/notifications/"+event, nil)
+	page, err := io.ReadAll(res.Body)
+	must(t, errorsOf(err, res.Body.Close()))
+	if !strings.Contains(string(page), "<h3>Your secret order 5 is on its way</h3>") {
+		t.Errorf("with --bodies the title is not shown: %d %s", res.StatusCode, page)
+	}
 	beside := notifyListening.FindStringSubmatch(api.log.String())[1] + "/ui" // of the API
 	if text := shows(t, beside+"/notifications/"+event, "Stages, with what each saw"); strings.Contains(text, "secret") {
 		t.Errorf("a title is shown: %s", text)
