@@ -42,10 +42,10 @@ func TestDashboardOfManyDecisions(t *testing.T) {
 	s := newNotifyStack(t)
 	decisions, requests := 20_000, 20
 	if long {
-		decisions, requests = 10_000_000, 300
+		decisions, requests = 10_000_000, 200
 	}
 	if n, err := strconv.Atoi(os.Getenv("KEYFOLD_DECISIONS")); err == nil {
-		decisions, requests = n, 300
+		decisions, requests = n, 200
 	}
 	now := engine.Now()
 	s.fill(t, []string{"17"}, notify.Now, now, 0)
@@ -89,10 +89,13 @@ func (s *notifyStack) fillMany(t *testing.T, decisions int, now engine.Millis) {
 	must(t, err)
 }
 
-// timesOf asks for a page and returns how long each answer took, the shortest first.
+// timesOf asks for a page, as fast as one sender may, and returns how long each answer took, the shortest first.
 func timesOf(t *testing.T, url string, requests int) (all []time.Duration) {
 	t.Helper()
-	for range requests {
+	for i := range requests {
+		if i > 0 && requests > 20 {
+			time.Sleep(200 * time.Millisecond) // so that hours are counted again meanwhile
+		}
 		began := time.Now()
 		res, err := http.Get(url)
 		must(t, err)
