@@ -34,7 +34,9 @@ func Join(first Application, others ...Application) Application {
 	if info, ok := joined["info"].(map[string]any); ok {
 		info["title"] = strings.Join(titles, " and ")
 	}
-	about.OpenAPI, _ = json.Marshal(joined)
+	if len(joined) > 0 { // else none has a description
+		about.OpenAPI, _ = json.Marshal(joined)
+	}
 	about.InWords = inWords(all, about.InWords)
 	return &join{all, about}
 }
