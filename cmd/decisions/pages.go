@@ -91,8 +91,8 @@ func (p *Pages) unreported(ctx context.Context) (n, most int64, err error) {
 	return n, ledger.MaxUnreported, err
 }
 
-// explained explains as `event show` does, without what the notification says.
-func (p *Pages) explained(ctx context.Context, id uuid.UUID) ([]dashboard.Turn, error) {
+// explained explains as `event show` does, without texts also without what the notification says.
+func (p *Pages) explained(ctx context.Context, id uuid.UUID, texts bool) ([]dashboard.Turn, error) {
 	l, err := p.Open(ctx)
 	if err != nil {
 		return nil, err
@@ -108,9 +108,16 @@ func (p *Pages) explained(ctx context.Context, id uuid.UUID) ([]dashboard.Turn, 
 	if err != nil {
 		return nil, err
 	}
+	if !texts {
+		found = api.Untold(found)
+	}
 	var turns []dashboard.Turn
-	for _, e := range api.ExplainAll(api.Untold(found)) {
-		turns = append(turns, dashboard.Turn{Record: e.Record, Delivery: e.Delivery, Explanation: e.Explanation})
+	for i, e := range api.ExplainAll(found) {
+		one := dashboard.Turn{Record: e.Record, Delivery: e.Delivery, Explanation: e.Explanation}
+		if event := found[i].Event; event != nil && !e.Erased {
+			one.Title, one.Message = event.Title, event.Message
+		}
+		turns = append(turns, one)
 	}
 	return turns, nil
 }

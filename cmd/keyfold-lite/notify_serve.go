@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/sourcegraph/conc"
+
 	"keyfold/internal/cli"
 	"keyfold/internal/shutdown"
 	"keyfold/service/notify/api"
@@ -42,9 +44,10 @@ A notification that is posted again under its event_id gets the first decision a
   POST /v1/deliveries                     what the senders report of deliveries
   GET, POST /preferences?t=TOKEN          the page on which users see and change their preferences
   GET, POST /unsubscribe?t=TOKEN          unsubscribes with one click (RFC 8058)
+  GET /ui/                                pages: decisions by hour, what waits, each decision explained, the rules
   GET /livez, /readyz
 
-The pages are there with NOTIFY_LINK_KEY_FILE and NOTIFY_LINK_URL; each notification that is sent has their links.
+The pages of users are there with NOTIFY_LINK_KEY_FILE and NOTIFY_LINK_URL; each notification that is sent has their links.
 
 Example:
   keyfold-lite notify serve --send-to OUT.ndjson`
@@ -112,15 +115,22 @@ func serveNotify(n *notifyRuntime, c *notifyServeCmd, links *link.Links, listene
 	if err != nil {
 		return err
 	}
-	server, err := httpapi.NewServer(apiConfig(c.Addr), httpapi.NewHandler(application, n.log.With("component", "notify")))
+	pages, err := n.pages(c)
+	if err != nil {
+		return err
+	}
+	server, err := httpapi.NewServer(apiConfig(c.Addr), httpapi.NewHandler(httpapi.Join(application, pages), n.log.With("component", "notify")))
 	if err != nil {
 		return err
 	}
 	if c.Senders == (senders{}) {
 		fmt.Fprintln(n.Stderr, "no --send-to FILE and no --webhook URL: notifications are decided, and none is sent")
 	}
-	fmt.Fprintf(n.Stderr, "listening on http://%s: POST /v1/notifications; stop with Ctrl-C\n", listener.Addr())
+	fmt.Fprintf(n.Stderr, "listening on http://%s: POST /v1/notifications; pages: http://%s%s/; stop with Ctrl-C\n", listener.Addr(), listener.Addr(), pagesPath)
 	stop, cancel := context.WithCancel(n.ctx)
+	var looking conc.WaitGroup
+	looking.Go(func() { pages.Run(stop) })
+	defer looking.Wait()
 	defer cancel()
 	defer context.AfterFunc(n.failed, cancel)()
 	return shutdown.Serve(stop, server, listener, func() (context.Context, context.CancelFunc) {

@@ -17,8 +17,9 @@ const pagesPath = "/ui"
 // recentUsers is how many users the page of users lists.
 const recentUsers = 20
 
-// newPages returns the overview and the pages of users, which show what the commands print.
-func newPages(n *runtime, recommender *recommend.Recommender) (*dashboard.Dashboard, error) {
+// newPages returns the overview and the pages of users, and of notifications where some were
+// decided. They show what the commands print.
+func newPages(n *runtime, recommender *recommend.Recommender, decided *dashboard.Notifications) (*dashboard.Dashboard, error) {
 	people := &dashboard.Users{
 		Program: n.command(), Window: n.config.Shard.Window, Longest: n.config.Shard.MaxDelay,
 		Show: n.showUser, Recommend: recommender.ForUser, Recent: n.recentUsers,
@@ -26,7 +27,7 @@ func newPages(n *runtime, recommender *recommend.Recommender) (*dashboard.Dashbo
 			return explainProfile(ctx, n.app, n.file.Reader, p, o)
 		},
 	}
-	return dashboard.New(dashboard.Config{Path: pagesPath, Version: version.Read().Version}, dashboard.Sources{Look: n.look, Users: people, Single: true}, n.log.With("component", "dashboard"))
+	return dashboard.New(dashboard.Config{Path: pagesPath, Version: version.Read().Version}, dashboard.Sources{Look: n.look, Users: people, Notifications: decided, Single: true}, n.log.With("component", "dashboard"))
 }
 
 func (n *runtime) showUser(ctx context.Context, user int32, near, last int) (shown dashboard.Shown, err error) {

@@ -65,13 +65,18 @@ func apiConfig(addr string) httpapi.Config {
 
 // serve takes events and recommends products until the program is told to stop or a fault
 // ends it.
-func serve(n *runtime, addr string, listener net.Listener) error {
+func serve(n *runtime, addr string, listener net.Listener) (err error) {
 	recommender, follower, err := newRecommender(n.app, n.file.Reader, recommend.DefaultConfig())
 	if err != nil {
 		return err
 	}
 	reading := api.New(api.Ports{Recommender: recommender, Ready: func(context.Context) error { return follower.Ready() }})
-	pages, err := newPages(n, recommender)
+	decided, closeDecided, err := decisionsBeside(n.app)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeDecided()) }()
+	pages, err := newPages(n, recommender, decided)
 	if err != nil {
 		return err
 	}

@@ -65,6 +65,21 @@ func TestDashboardOfNotifications(t *testing.T) {
 	if compared < 100 || strings.Contains(text, "secret") {
 		t.Errorf("%d words are compared: %s", compared, text)
 	}
+	v := unlocks(t, s.pages(t, "--actions", "--bodies"))
+	res := v.post("/notifications/"+event, nil)
+	page, err := io.ReadAll(res.Body)
+	must(t, errorsOf(err, res.Body.Close()))
+	if !strings.Contains(string(page), "<h3>Your secret order 5 is on its way</h3>") {
+		t.Errorf("with --bodies the title is not shown: %d %s", res.StatusCode, page)
+	}
+	beside := notifyListening.FindStringSubmatch(api.log.String())[1] + "/ui" // of the API
+	if text := shows(t, beside+"/notifications/"+event, "Stages, with what each saw"); strings.Contains(text, "secret") {
+		t.Errorf("a title is shown: %s", text)
+	}
+	shows(t, beside+"/rules", "set 1 in force since")
+	if status, _ := api.call("GET", "/v1/nowhere", "", "", nil); status != http.StatusNotFound {
+		t.Errorf("a path that is not there: %d", status)
+	}
 	decision := strings.Fields(printed)[1]
 	shows(t, at+"/notifications/"+strings.TrimSuffix(decision, ","), "(asked for)")
 	if res, err := http.Get(at + "/notifications/6f6c4d00-8000-4000-8000-00000000000f"); err != nil || res.StatusCode != http.StatusNotFound {

@@ -35,7 +35,7 @@ type Config struct {
 	Actions bool
 	Machine string
 	Named   bool // a proxy names each viewer: none is asked
-	// Bodies says that bodies of failures are shown, each time with a line in the audit log.
+	// Bodies says that bodies of failures and texts of notifications are shown, each time with a line in the audit log.
 	Bodies bool
 }
 

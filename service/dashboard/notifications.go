@@ -30,8 +30,8 @@ type Notifications struct {
 	// says how many it counts at most.
 	Unreported func(ctx context.Context) (n, most int64, err error)
 	// Explained returns what `event show` prints of an event, or of the one that a decision is of;
-	// nil: there is neither.
-	Explained func(ctx context.Context, id uuid.UUID) ([]Turn, error)
+	// nil: there is neither. Without texts nothing of what the notification says is in it.
+	Explained func(ctx context.Context, id uuid.UUID, texts bool) ([]Turn, error)
 	// User returns what `user show` prints; nil: nothing is stored.
 	User func(ctx context.Context, user string) (*Notified, error)
 }
@@ -53,10 +53,11 @@ type WaitingCount struct {
 	Oldest                                  time.Time // zero: there is none
 }
 
-// Turn is a decision with its explanation. No text of the notification is in it.
+// Turn is a decision with its explanation.
 type Turn struct {
-	Record   notify.Record
-	Delivery notify.Delivery
+	Title, Message string // of the notification, where they are asked for
+	Record         notify.Record
+	Delivery       notify.Delivery
 	notify.Explanation
 }
 
@@ -129,6 +130,8 @@ type decisionView struct {
 	ID, Program string
 	Fault       string
 	Turns       []turnView
+	Bodies      bool // texts can be shown
+	Texts       bool // they are
 }
 
 type turnView struct {
@@ -150,16 +153,22 @@ func (d *Dashboard) decision(r *httpapi.Request) *httpapi.Answer {
 	if err != nil {
 		return httpapi.Refuse(http.StatusNotFound, httpapi.Fault{Reason: "not_found", Error: "no such notification: an id is a UUID, as the answer of POST /v1/notifications or the dispatch has it"})
 	}
+	v := decisionView{ID: id.String(), Program: d.sources.Notifications.Program, Bodies: d.config.Bodies, Texts: r.Method == http.MethodPost}
+	if v.Texts && !v.Bodies {
+		return httpapi.Refuse(http.StatusForbidden, httpapi.Fault{Reason: "no_bodies", Error: "texts are not shown: the dashboard was not started so"})
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), readBound)
 	defer cancel()
-	v := decisionView{ID: id.String(), Program: d.sources.Notifications.Program}
-	turns, err := d.sources.Notifications.Explained(ctx, id)
+	turns, err := d.sources.Notifications.Explained(ctx, id, v.Texts)
 	switch {
 	case err != nil:
 		v.Fault = inTime("the decisions", err)
 	case len(turns) == 0:
 		return httpapi.Refuse(http.StatusNotFound, httpapi.Fault{Reason: "not_found", Error: fmt.Sprintf(
 			"no notification with the event_id %s was decided, and no decision has this decision_id", id)})
+	}
+	if v.Texts && len(turns) > 0 {
+		d.journal.add(entry{Who: r.Who(), From: r.Address(), Action: "notifications.show", Of: "notification " + v.ID, Done: int64(len(turns)), Result: "texts were shown"})
 	}
 	for i := range turns {
 		v.Turns = append(v.Turns, d.turnOf(&turns[i], &turns[0], id))

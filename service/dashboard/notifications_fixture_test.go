@@ -89,12 +89,16 @@ func (p *office) notifications() *Notifications {
 			}
 			return p.user, p.fault
 		},
-		Explained: func(_ context.Context, id uuid.UUID) (all []Turn, err error) {
+		Explained: func(_ context.Context, id uuid.UUID, texts bool) (all []Turn, err error) {
 			if id != orderID && id != firstID && id != secondID {
 				return nil, p.fault
 			}
 			for i := range p.turns {
-				all = append(all, Turn{Record: p.turns[i].Record, Delivery: p.turns[i].Delivery, Explanation: notify.Explain(&p.turns[i])})
+				one := Turn{Record: p.turns[i].Record, Delivery: p.turns[i].Delivery, Explanation: notify.Explain(&p.turns[i])}
+				if texts {
+					one.Title, one.Message = "Order 1001 shipped", "It is on its way"
+				}
+				all = append(all, one)
 			}
 			return all, p.fault
 		},

@@ -29,7 +29,7 @@ type hour struct {
 
 // tally counts decisions hour by hour, what waits and what is not reported. A closed hour is
 // counted once; the rest again where a page asks, each 30 s at most, however many look. A page
-// waits for a count for a moment alone, and shows what is known.
+// shows what is known, and waits for the first count alone, a moment.
 type tally struct {
 	from    *Notifications
 	results *results
@@ -53,12 +53,15 @@ func newTally(from *Notifications, results *results, now func() time.Time) *tall
 	return &tally{from: from, results: results, now: now, hours: map[time.Time]hour{}}
 }
 
-// refresh counts anew where the last count is old, and waits for it for a moment.
+// refresh counts anew where the last count is old. It waits for the first count, a moment.
 func (t *tally) refresh(ctx context.Context) {
 	r := t.results.begin(resultKey{what: "tally"}, func(ctx context.Context) (any, error) {
 		t.count(ctx)
 		return nil, nil
 	})
+	if t.counted() {
+		return
+	}
 	wait := time.NewTimer(firstPatience)
 	defer wait.Stop()
 	select {
@@ -66,6 +69,13 @@ func (t *tally) refresh(ctx context.Context) {
 	case <-wait.C:
 	case <-ctx.Done():
 	}
+}
+
+// counted reports whether a count has ended.
+func (t *tally) counted() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.at.IsZero()
 }
 
 // count counts what is not known yet, the newest hour first.

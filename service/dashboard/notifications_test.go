@@ -72,6 +72,30 @@ func TestTheDecisionsPageHasWhatTheCommandPrints(t *testing.T) {
 	}
 }
 
+// Title and text are shown where the dashboard was started so, by a form, and each showing is a line
+// of the audit log.
+func TestTextsOfNotificationsAreShownOnDemand(t *testing.T) {
+	path := decisionPath + orderID.String()
+	without := guarded(t, deciding(t, newPost(), Config{}), onLoopback())
+	if _, page := get(t, without, path); strings.Contains(page, "show title and text") || strings.Contains(page, "Order 1001") {
+		t.Error("texts are offered, or shown")
+	}
+	if res := post(without, path, nil); res.StatusCode != http.StatusForbidden {
+		t.Errorf("texts that are not shown: %d", res.StatusCode)
+	}
+	d := deciding(t, newPost(), Config{Bodies: true})
+	s := guarded(t, d, onLoopback())
+	if _, page := get(t, s, path); !strings.Contains(page, "show title and text") || strings.Contains(page, "Order 1001") {
+		t.Error("texts are not offered, or shown at once")
+	}
+	if page := body(t, post(s, path, nil)); !strings.Contains(page, "Order 1001 shipped") || !strings.Contains(page, "It is on its way") {
+		t.Errorf("the texts are not shown: %s", page)
+	}
+	if shown, _ := d.journal.last(9); len(shown) != 1 || shown[0].Action != "notifications.show" || strings.Contains(shown[0].Of+shown[0].Result, "Order") {
+		t.Errorf("the audit log has %+v", shown)
+	}
+}
+
 // The page of all decisions has hours by outcome and reason, what waits and what is not reported.
 func TestNotificationsShowTheirCounts(t *testing.T) {
 	p := newPost()
@@ -145,6 +169,8 @@ func TestAClosedHourIsCountedOnce(t *testing.T) {
 		s := guarded(t, d, onLoopback())
 		look := func(after time.Duration) string {
 			time.Sleep(after)
+			_, _ = get(t, s, notificationsPath)
+			synctest.Wait()
 			_, page := get(t, s, notificationsPath)
 			return read(page)
 		}

@@ -27,7 +27,7 @@ func routes() []route {
 		{failuresPath, "Failures", "f", read, "", (*Dashboard).failures},
 		{failurePath, "", "", read, both, (*Dashboard).failure},
 		{notificationsPath, "Notifications", "n", read, "", (*Dashboard).notifications},
-		{decisionPath, "", "", read, "", (*Dashboard).decision},
+		{decisionPath, "", "", read, both, (*Dashboard).decision},
 		{rulesPath, "Rules", "s", read, "", (*Dashboard).rules},
 		{rulePath, "", "", read, "", (*Dashboard).rule},
 		{"/workers", "Workers", "w", read, "", (*Dashboard).workers},

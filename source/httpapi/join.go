@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Join returns one application of several: each request is the first one's that knows its
-// path, and the whole is ready where all are. The texts are the first one's.
+// Join returns one application of several: each request is that one's under whose paths it is,
+// else the first one's that knows its path, and the whole is ready where all are. The texts are the first one's.
 // Descriptions are joined: of components with one name the first one's stands. It panics
 // where one is no JSON. A refusal has the form of the application whose paths begin so.
 func Join(first Application, others ...Application) Application {
@@ -34,7 +34,9 @@ func Join(first Application, others ...Application) Application {
 	if info, ok := joined["info"].(map[string]any); ok {
 		info["title"] = strings.Join(titles, " and ")
 	}
-	about.OpenAPI, _ = json.Marshal(joined)
+	if len(joined) > 0 { // else none has a description
+		about.OpenAPI, _ = json.Marshal(joined)
+	}
 	about.InWords = inWords(all, about.InWords)
 	return &join{all, about}
 }
@@ -43,7 +45,7 @@ func Join(first Application, others ...Application) Application {
 func inWords(all []Application, first func(*http.Request, *Answer) *Answer) func(*http.Request, *Answer) *Answer {
 	return func(r *http.Request, a *Answer) *Answer {
 		for _, app := range all {
-			if about := app.About(); about.Under != "" && about.InWords != nil && strings.HasPrefix(r.URL.Path, about.Under+"/") {
+			if about := app.About(); about.InWords != nil && under(app, r.URL.Path) {
 				return about.InWords(r, a)
 			}
 		}
@@ -63,11 +65,22 @@ func (j *join) About() About { return j.about }
 
 func (j *join) Serve(r *Request) *Answer {
 	for _, app := range j.all {
+		if under(app, r.URL.Path) {
+			return app.Serve(r)
+		}
+	}
+	for _, app := range j.all {
 		if a := app.Serve(r); a != nil {
 			return a
 		}
 	}
 	return nil
+}
+
+// under reports whether a path is of those that are an application's alone.
+func under(app Application, path string) bool {
+	own := app.About().Under
+	return own != "" && (path == own || strings.HasPrefix(path, own+"/"))
 }
 
 func (j *join) Ready(ctx context.Context) error {

@@ -64,3 +64,26 @@ func TestJoinKeepsTheFormsOfRefusals(t *testing.T) {
 		}
 	}
 }
+
+// greedy answers each path, as an application does that refuses those that it does not know.
+type greedy struct{ part }
+
+func (greedy) About() About           { return About{} }
+func (greedy) Serve(*Request) *Answer { return &Answer{Status: http.StatusOK, Page: []byte("greedy")} }
+
+// Paths under an application are its own, also behind one that answers all; without descriptions
+// there is none.
+func TestJoinLeavesPathsToTheirApplication(t *testing.T) {
+	joined := Join(greedy{}, pagesPart{})
+	if d := joined.About().OpenAPI; d != nil {
+		t.Errorf("described as %s", d)
+	}
+	h := NewHandler(joined, slog.New(slog.DiscardHandler))
+	for path, want := range map[string]string{"/ui": "in words", "/ui/x": "in words", "/uix": "greedy", "/v1/x": "greedy"} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}

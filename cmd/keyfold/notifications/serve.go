@@ -15,6 +15,8 @@ import (
 	"keyfold/engine/metric"
 	"keyfold/engine/notify"
 	"keyfold/internal/shutdown"
+	"keyfold/internal/version"
+	"keyfold/service/dashboard"
 	"keyfold/service/notify/api"
 	"keyfold/service/notify/broker"
 	"keyfold/service/notify/page"
@@ -51,9 +53,11 @@ notification is decided once under its event_id. With NOTIFY_REDIS_URL most repe
   POST /v1/deliveries                     what the senders report of deliveries
   GET, POST /preferences?t=TOKEN          the page on which users see and change their preferences
   GET, POST /unsubscribe?t=TOKEN          unsubscribes with one click (RFC 8058)
+  GET /ui/                                pages: decisions by hour, what waits, each decision explained, sets of rules
   GET /livez, /readyz, /openapi.json
 
-The pages are there with NOTIFY_LINK_KEY_FILE and NOTIFY_LINK_URL, which the workers need too: they put the links
+The pages at /ui/ change nothing, and with tokens need one with the scope read in each request: "keyfold dashboard" has a login.
+Those of users are there with NOTIFY_LINK_KEY_FILE and NOTIFY_LINK_URL, which the workers need too: they put the links
 into each message for the senders. A page needs no bearer token: its link is signed, and expires.
 
 Example:
@@ -108,7 +112,10 @@ func (c *serveCmd) Run(a *app.App) (err error) {
 		defer func() { err = errors.Join(err, s.repeats.Close()) }()
 	}
 	s.api = api.New(ports)
-	s.handler = httpapi.NewHandler(s.api, a.Log.With("component", "notify"))
+	if s.pages, err = dashboardOf(a, ledger); err != nil {
+		return err
+	}
+	s.handler = httpapi.NewHandler(httpapi.Join(s.api, s.pages), a.Log.With("component", "notify"))
 	if s.server, err = httpapi.NewServer(config, s.handler); err != nil {
 		return err
 	}
@@ -139,6 +146,13 @@ func pagesOf(a *app.App, ledger *postgres.Ledger, sets notify.Sets) (api.Pages, 
 	return page.New(ledger, sets, links)
 }
 
+// dashboardOf returns the pages of notifications and of sets of rules, which change nothing.
+func dashboardOf(a *app.App, ledger *postgres.Ledger) (*dashboard.Dashboard, error) {
+	var sources dashboard.Sources
+	NewPages(a, func(context.Context) (*postgres.Ledger, error) { return ledger, nil }).Fill(&sources)
+	return dashboard.New(dashboard.Config{Path: "/ui", Version: version.Read().Version}, sources, a.Log.With("component", "dashboard"))
+}
+
 // openRepeats opens the memory in Redis, nil where there is none.
 func openRepeats(a *app.App, ports *api.Ports) (*repeat.Store, error) {
 	if a.Notify.Redis == "" {
@@ -158,6 +172,7 @@ type serving struct {
 	rules     *published.Sets // nil: they are of a file
 	publisher *rabbit.Publisher
 	api       *api.API
+	pages     *dashboard.Dashboard
 	handler   *httpapi.Handler
 	server    *httpapi.Server
 	repeats   *repeat.Store // nil: none
@@ -178,6 +193,11 @@ func (s *serving) serve(addr string) error {
 	}
 	s.app.Log.Info("notify serve listening", slog.String("url", s.server.Scheme()+"://"+listener.Addr().String()+api.NotificationsPath))
 	_ = s.Ready() // logs it where a server is away
+	ctx, cancel := context.WithCancel(s.app.Ctx)
+	var looking sync.WaitGroup
+	looking.Go(func() { s.pages.Run(ctx) })
+	defer looking.Wait()
+	defer cancel()
 	err = shutdown.Serve(s.app.Ctx, s.server, listener, func() (context.Context, context.CancelFunc) {
 		return s.app.Clock.Context(s.app.Ctx, shutdown.CloseReserve)
 	})

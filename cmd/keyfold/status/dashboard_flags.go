@@ -25,7 +25,7 @@ type DashboardFlags struct {
 
 	Evaluated string          `name:"eval-report" env:"DASHBOARD_EVAL_REPORT" placeholder:"FILE" help:"What keyfold eval -o json has printed last, for the page of the evaluation."`
 	Actions   settings.Switch `name:"actions" env:"DASHBOARD_ACTIONS" help:"Pages may change something: for tokens with the scope admin, or on loopback without tokens after a click."`
-	Bodies    settings.Switch `name:"bodies" env:"DASHBOARD_BODIES" help:"Show the bodies of dead letters, each time with a line in the audit log."`
+	Bodies    settings.Switch `name:"bodies" env:"DASHBOARD_BODIES" help:"Show bodies of dead letters and texts of notifications, each time with a line in the audit log."`
 
 	proxied, acts, bodies bool // what the switches set
 }
