@@ -95,10 +95,11 @@ func TestDashboardNamesAStoppedPartition(t *testing.T) {
 	broker := rabbittest.SharedWithStatistics(t)
 	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass}
 	s.setUp(t, "--partitions=4")
-	s.work(t, quick, "--partitions=4", "--worker-partitions=0-1").ready()
+	first := s.work(t, quick, "--partitions=4", "--worker-partitions=0-1").ready()
 	second := s.work(t, quick, "--partitions=4", "--worker-partitions=2-3").ready()
 	startDaemon(t, append([]string{"partition"}, s.flags()...)...).ready()
-	pages := pagesOf(t, s.flags("--partitions=4", "--rabbitmq-management-url="+broker.ManagementURL())...)
+	pages := pagesOf(t, s.flags("--partitions=4", "--rabbitmq-management-url="+broker.ManagementURL(), "--processes="+first.admin()+","+second.admin())...)
+	shows(t, pages+"/workers", "4 partitions of 2 workers", "00 A", "01 A", "02 B", "03 B", "2 A", "2 B")
 	eventually(t, "nothing needs a person", func() error {
 		if code, out, errs := s.run(t, "", "status", "--partitions=4", "--rabbitmq-management-url", broker.ManagementURL()); code != 0 {
 			return fmt.Errorf("%s%s", out, errs)
@@ -112,6 +113,7 @@ func TestDashboardNamesAStoppedPartition(t *testing.T) {
 	names := rabbit.DefaultNames()
 	overviewNames(t, pages, "partitions are not read",
 		"no process consumes from "+names.PartitionQueue(2)+", "+names.PartitionQueue(3)+", where ", "messages are ready", "start workers", "WORKER_PARTITIONS", "RUNBOOK.md#keyfoldnoconsumers")
+	shows(t, pages+"/workers", "2 partitions of 1 worker", "no answer")
 }
 
 // Promise(dashboard/causes)
@@ -125,7 +127,7 @@ func TestDashboardNamesTightCaps(t *testing.T) {
 	n.must(t, "setup")
 	n.publishUnchecked(t, `{"version":"tight","policy":{"caps":{"5m":1,"1h":1,"24h":1}},"rules":[]}`, 1)
 	worker := n.service(t, "work").ready()
-	flags := s.flags("--notify-database-url="+n.database, "--processes="+adminAddr.FindStringSubmatch(worker.log.String())[1])
+	flags := s.flags("--notify-database-url="+n.database, "--processes="+worker.admin())
 	pages := pagesOf(t, flags...)
 	for i := range 60 {
 		n.postTo(t, fmt.Sprint("user-", i%10), "PROMO", fmt.Sprintf("offer %d of the %d ones", i, i*i))
@@ -142,3 +144,6 @@ func TestDashboardNamesTightCaps(t *testing.T) {
 	})
 	overviewNames(t, pages, "tight caps", words...)
 }
+
+// admin returns the address of a daemon's admin endpoint.
+func (d *daemon) admin() string { return adminAddr.FindStringSubmatch(d.log.String())[1] }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/service/notify/broker"
 	"keyfold/source/outbox"
 	"keyfold/source/sample"
 )
@@ -302,4 +303,25 @@ func (s *stack) killedMeanwhile(t *testing.T, n int) bool {
 		return nil
 	})
 	return left > 0
+}
+
+// Dead letters of notifications are on the same page, each kind in its place, and go back to where
+// they came from.
+func TestDashboardOfFailuresOfNotifications(t *testing.T) {
+	defer http.DefaultClient.CloseIdleConnections()
+	s := newNotifyLetters(t)
+	a := actingOn(t, pagesOf(t, "--rabbitmq-dsn", s.dsn, "--notify-database-url", "postgres://keyfold@127.0.0.1:1/ledger", "--mongodb-uri", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=500",
+		"--embedder", "hash", "--actions"))
+	a.reads("/failures", "dead letters of notifications: 3", "dead letters of delivery reports: 1", "1-4 of 4", "event_id_of_another_user", "unknown_decision", "bert")
+	a.reads("/failures?where=notifications&user=anna", "1-1 of 1")
+	plan, key := a.plan("retry", "where=notifications")
+	has(t, plan, "would replay 2, skipped 1, failed 0", "dead letters of notifications bad_event 0 1")
+	has(t, a.do(key), "2 of 2 retried")
+	if urgent, bulk := s.take(t, broker.Urgent().Queue), s.take(t, broker.Bulk().Queue); len(urgent) != 1 || len(bulk) != 1 {
+		t.Errorf("%d urgent events and %d others are back", len(urgent), len(bulk))
+	}
+	plan, key = a.plan("remove", "where=deliveries")
+	has(t, plan, "Remove 1 failure?")
+	has(t, a.do(key), "1 of 1 removed")
+	a.reads("/failures", "1-1 of 1", "dead letters of notifications: 1")
 }

@@ -191,3 +191,20 @@ func TestAxisOfAPlot(t *testing.T) {
 		}
 	}
 }
+
+func TestCells(t *testing.T) {
+	c := Cells{Title: `<"free">`}
+	for i := range 20 {
+		c.Cells = append(c.Cells, Cell{Name: fmt.Sprint(i), Mark: `A&"`, Hue: i})
+	}
+	c.Cells[3].Mark = ""
+	svg := string(c.SVG())
+	wellFormed(t, c.SVG())
+	wellFormed(t, Cells{}.SVG())
+	if n := strings.Count(svg, "<rect"); n != 20 || !strings.Contains(svg, `width="320" height="72"`) {
+		t.Errorf("%d cells in %s", n, svg)
+	}
+	if strings.Count(svg, `class="grid"`) != 1 || strings.Count(svg, `class="s3"`) != 4 || !strings.Contains(svg, `>3</text>`) { // 7, 11, 15 and 19
+		t.Errorf("what belongs to none: %s", svg)
+	}
+}

@@ -9,8 +9,9 @@
 //	layout.go      what stands around a page, and how it is sent
 //	overview.go, workers.go, alerts.go, runbook.go   what each page shows
 //	users.go, user.go, user_near.go    the page of a user, on what the commands of users print
-//	failures.go, failure.go    pages of failures; failures_ask.go is their filter, failures_index.go
-//	                what one pass has read, failures_act.go what they change
+//	failures.go     failures, as one pass has read them (failures_index.go, failures_gone.go) and a
+//	                filter means them (failures_ask.go, failures_rows.go); failure.go shows one letter
+//	failures_act.go what is done to them
 //	results.go      what takes long to compute, once for all viewers
 //	markdown.go    the runbook as HTML
 //	login.go       sessions of browsers

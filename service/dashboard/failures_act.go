@@ -100,8 +100,8 @@ func (p *plannedPlace) note(l *failed.Letter) {
 	}
 }
 
-// planFailures makes dry passes over the places that the filter names.
-func (d *Dashboard) planFailures(ctx context.Context, v failureVerb, of string, p *Progress) (*Planned, error) {
+// planOf reads the filter of a form.
+func (d *Dashboard) planOf(of string) (*failurePlan, error) {
 	query, err := url.ParseQuery(of)
 	if err != nil {
 		return nil, fmt.Errorf("the filter cannot be read: %w", err)
@@ -110,42 +110,58 @@ func (d *Dashboard) planFailures(ctx context.Context, v failureVerb, of string, 
 	if plan.ask.Fault != "" {
 		return nil, errors.New(plan.ask.Fault)
 	}
+	return plan, nil
+}
+
+// planFailures makes dry passes over the places that the filter names.
+func (d *Dashboard) planFailures(ctx context.Context, v failureVerb, of string, p *Progress) (*Planned, error) {
+	plan, err := d.planOf(of)
+	if err != nil {
+		return nil, err
+	}
 	planned := &Planned{Final: v.final, Of: plan.ask.Words(), Do: plan}
-	table := Titled{Table: status.Table{Head: []string{"Where", "Reason", "Would go", "Stay"}}}
-	met, faults := int64(0), 0
+	planned.Lines = []string{"A dry run over " + planned.Of + ":"}
+	named := plan.ask.Key != "" || plan.ask.Error != ""
+	if named && v.name == "retry" {
+		planned.Lines = append(planned.Lines, "They are named by an error or an id: those that a worker would refuse again go too.")
+	}
+	var rows [][]string
+	met, unseen := int64(0), false
 	for i := range d.sources.Failures.Places {
 		place := &d.sources.Failures.Places[i]
 		if plan.ask.Where != "" && plan.ask.Where != place.Where || !v.takes(place) {
 			continue
 		}
-		one := plannedPlace{of: place, untimed: map[failed.Brief]bool{}, named: plan.ask.Key != "" || plan.ask.Error != ""}
+		one := plannedPlace{of: place, untimed: map[failed.Brief]bool{}, named: named}
 		result, err := d.dryRun(ctx, v, plan, &one, p)
-		if err != nil {
+		switch {
+		case err != nil:
+			unseen = true
 			planned.Lines = append(planned.Lines, fmt.Sprintf("%s: %v", place.Name, err))
-			faults++
-			continue
+		case result.Met > 0:
+			met += result.Met
+			planned.Count += result.Done
+			planned.Lines = append(planned.Lines, lines(place, result)...)
+			rows = append(rows, reasonRows(place, result.Reasons)...)
+			plan.places = append(plan.places, one)
 		}
-		if result.Met == 0 {
-			continue
-		}
-		met += result.Met
-		planned.Count += result.Done
-		planned.Lines = append(planned.Lines, lines(place, result)...)
-		table.Rows = append(table.Rows, reasonRows(place, result.Reasons)...)
-		plan.places = append(plan.places, one)
 	}
-	planned.Title = fmt.Sprintf("%s %s?", strings.ToUpper(v.button[:1])+v.button[1:], cli.Count(met, "failure"))
-	planned.Lines = append([]string{"A dry run over " + planned.Of + ":"}, planned.Lines...)
-	if met+int64(faults) == 0 {
+	v.word(planned, met, rows)
+	if met == 0 && !unseen {
 		planned.Lines = append(planned.Lines, "No failure is meant: there is nothing to do.")
 	}
-	if len(table.Rows) > 0 {
-		planned.Tables = []Titled{table}
+	return planned, nil
+}
+
+// word gives a plan its title, its table and its button.
+func (v *failureVerb) word(planned *Planned, met int64, rows [][]string) {
+	planned.Title = fmt.Sprintf("%s %s?", strings.ToUpper(v.button[:1])+v.button[1:], cli.Count(met, "failure"))
+	if len(rows) > 0 {
+		planned.Tables = []Titled{{Table: status.Table{Head: []string{"Where", "Reason", "Would go", "Stay"}, Rows: rows}}}
 	}
 	if planned.Count > 0 {
-		planned.Button = fmt.Sprintf("%s %s", v.button, cli.Number(planned.Count))
+		planned.Button = v.button + " " + cli.Number(planned.Count)
 	}
-	return planned, nil
 }
 
 // dryRun counts what would be done in a place.
@@ -172,11 +188,11 @@ func (d *Dashboard) doFailures(ctx context.Context, v failureVerb, planned *Plan
 	var faults []error
 	var left int64
 	for i := range plan.places {
-		one, gone := &plan.places[i], map[failed.Brief]int{}
+		one, gone := &plan.places[i], newGone()
 		order := FailureOrder{
 			Where: one.of.Where, ID: plan.ask.Key, Limit: one.limit, Named: one.named, At: p.At,
 			Matches: func(l *failed.Letter) bool { return one.had(l) && plan.ask.Matches(l) },
-			Gone:    func(l *failed.Letter) { gone[l.Brief()]++ },
+			Gone:    gone.add,
 		}
 		var result *FailureResult
 		err := d.index.hold(ctx, func() (err error) {

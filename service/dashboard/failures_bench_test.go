@@ -69,17 +69,19 @@ func TestAFullIndexStaysWithinItsBound(t *testing.T) {
 		runtime.KeepAlive(all)
 		return letters, bytes
 	}
+	usualError := strings.Repeat("e", 110)
 	usual, bytes := held(func(i int) failed.Letter {
 		l := letter(i, "retries_exhausted")
-		l.ID, l.Errors = fmt.Sprintf("3f9a41c2-8b1d-4e55-9c06-%012d", i), []string{strings.Repeat("e", 110) + fmt.Sprintf("%09d", i)}
+		l.ID, l.Errors = fmt.Sprintf("3f9a41c2-8b1d-4e55-9c06-%012d", i), []string{usualError + fmt.Sprintf("%09d", i)}
 		return l
 	})
 	t.Logf("%d letters take %.1f MB", usual, float64(bytes)/(1<<20))
 	if usual != failed.MaxLetters || bytes > failed.MaxBytes {
 		t.Errorf("%d letters take %d bytes", usual, bytes)
 	}
+	wide := strings.Repeat("\U0001F600", 130)
 	long, bytes := held(func(i int) failed.Letter {
-		text := fmt.Sprintf("%09d", i) + strings.Repeat("\U0001F600", 500)
+		text := fmt.Sprintf("%09d", i) + wide
 		return failed.Letter{Where: failed.Broker, ID: text, User: text, Type: text, Reason: text, Errors: []string{text}}
 	})
 	t.Logf("%d letters of the longest texts take %.1f MB", long, float64(bytes)/(1<<20))

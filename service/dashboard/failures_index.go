@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -64,7 +65,10 @@ type readPlace struct {
 }
 
 // firstSpeed is how many letters a pass reads in a second, before one has shown it.
-const firstSpeed = 5000
+const firstSpeed = 1000
+
+// measured is how many letters a pass must read to show it.
+const measured = 200
 
 // longestPass bounds a pass.
 const longestPass = 20 * time.Minute
@@ -105,6 +109,10 @@ func (x *failureIndex) set(change func()) {
 	change()
 }
 
+// statistics is how old the broker's count of messages in hand may be: it may still have those of a
+// pass of this process.
+const statistics = 10 * time.Second
+
 // look takes the counts of a look at the installation. While a pass holds letters, they are not
 // among those that wait.
 func (x *failureIndex) look(r *status.Report) {
@@ -121,7 +129,7 @@ func (x *failureIndex) look(r *status.Report) {
 		for _, q := range r.Queues {
 			if q.Name == p.Queue {
 				n.waiting, n.known = int64(q.Ready), true // one that is not there has none
-				n.another = q.Unacknowledged != nil && *q.Unacknowledged > 0
+				n.another = q.Unacknowledged != nil && *q.Unacknowledged > 0 && r.At.Sub(x.ended) > statistics
 			}
 		}
 		x.counts[p.Where] = n
@@ -236,14 +244,14 @@ func (x *failureIndex) readAll(ctx context.Context, pass *indexPass) {
 		read += kept
 		next.places[p.Where] = place
 	}
-	if ctx.Err() != nil {
+	if errors.Is(ctx.Err(), context.Canceled) { // the process ends
 		return
 	}
 	next.letters, next.at = index.Letters(), x.now()
 	next.count()
 	x.set(func() {
 		x.last = next
-		if took := next.at.Sub(began); read >= readAtOnce && took > 0 {
+		if took := next.at.Sub(began); read >= measured && took > 0 {
 			x.speed = float64(read) / took.Seconds()
 		}
 		for where, place := range next.places {
@@ -257,38 +265,4 @@ func (x *failureIndex) readAll(ctx context.Context, pass *indexPass) {
 func (r *readFailures) count() {
 	var all failed.Choice
 	r.counts = all.Select(r.letters).Counts
-}
-
-// drop takes letters that went out of the index.
-func (x *failureIndex) drop(gone map[failed.Brief]int) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	clear(x.shown)
-	by := map[string]int64{}
-	for b, n := range gone {
-		by[b.Where] += int64(n)
-	}
-	for where, n := range by {
-		count := x.counts[where]
-		count.waiting = max(0, count.waiting-n)
-		x.counts[where] = count
-	}
-	if x.last == nil {
-		return
-	}
-	next := *x.last
-	next.places, next.letters = map[string]readPlace{}, make([]failed.Brief, 0, len(x.last.letters))
-	for where, place := range x.last.places {
-		place.waiting = max(0, place.waiting-by[where])
-		next.places[where] = place
-	}
-	for _, b := range x.last.letters {
-		if gone[b] > 0 {
-			gone[b]--
-			continue
-		}
-		next.letters = append(next.letters, b)
-	}
-	next.count()
-	x.last = &next
 }

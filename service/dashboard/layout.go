@@ -66,7 +66,7 @@ var funcs = template.FuncMap{
 	"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"marked":   marked,
 	"figures":  figuresIn,
-	"jsonline": func(raw json.RawMessage) string { return line(string(raw)) },
+	"jsonline": func(raw json.RawMessage) string { return text(string(raw)) },
 	"based":    func(base string, of any) based { return based{base, of} },
 }
 

@@ -20,6 +20,7 @@ type workers struct {
 	Fault     string
 	Processes []process
 	More      int
+	Owned     *partitions // nil: there are none
 	Lines     []string
 	Notes     []string
 }
@@ -33,7 +34,7 @@ type process struct {
 	Why        []string
 	InHandText string
 	Lag        string
-	Partitions string // owned; "-": none to own
+	Partitions string // owned, and the mark of their cells; "-": none to own
 	Memory     string
 	Breakers   string
 	Up         string // since it began
@@ -52,12 +53,17 @@ func workersOf(seen *snapshot) workers {
 		w.Fault = cmp.Or(w.Fault, errFirstLook.Error())
 		return w
 	}
+	w.Owned = partitionsOf(r.Processes)
 	for i := range r.Processes {
 		if i == maxProcesses {
 			w.More = len(r.Processes) - maxProcesses
 			break
 		}
-		w.Processes = append(w.Processes, processOf(&r.Processes[i], seen))
+		row := processOf(&r.Processes[i], seen)
+		if w.Owned != nil && w.Owned.marks[row.Address] != "" {
+			row.Partitions += " " + w.Owned.marks[row.Address]
+		}
+		w.Processes = append(w.Processes, row)
 	}
 	for _, line := range []string{r.WorkersLine(), r.SecondVectorLine()} {
 		if line != "" {
@@ -97,7 +103,7 @@ func processOf(p *status.Process, seen *snapshot) process {
 			row.Last = cli.Age(seen.Report.At.Sub(at)) + " ago"
 		}
 	case !p.Ready:
-		row.State, row.Why = "wrong", []string{p.Reason}
+		row.State, row.Why = "wrong", append([]string{p.Reason}, p.Remarks...)
 	case len(p.Remarks) > 0:
 		row.State, row.Why = "warn", p.Remarks
 	}

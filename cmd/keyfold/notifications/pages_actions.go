@@ -69,8 +69,11 @@ func findings(p *dashboard.Planned, found *ruleset.Checked) {
 		p.Lines = append(p.Lines, "✗ "+err.Error())
 		return
 	}
-	p.Lines = append(p.Lines, fmt.Sprintf("✓ %s, version %s: it can be used", cli.Count(int64(found.Rules), "rule"), cli.Printable(found.Version)),
-		fmt.Sprintf("✓ %s passed", cli.Count(int64(found.Cases), "test case")))
+	cases := fmt.Sprintf("✓ %s passed", cli.Count(int64(found.Cases), "test case"))
+	if found.Cases == 0 {
+		cases = "! it has no test cases"
+	}
+	p.Lines = append(p.Lines, fmt.Sprintf("✓ %s, version %s: it can be used", cli.Count(int64(found.Rules), "rule"), cli.Printable(found.Version)), cases)
 }
 
 func add(p *dashboard.Planned, title string, t status.Table) {

@@ -137,7 +137,7 @@ func judgeOutbox(r *status.Report) {
 
 // sectionsOf are the runbook's sections of what a process says although it is ready, by what it is
 // about.
-var sectionsOf = map[string]string{"products": "keyfoldproductsmissing", "users": "a-hot-user", "caps": "tight-caps"}
+var sectionsOf = map[string]string{"products": "keyfoldproductsmissing", "users": "a-hot-user", "caps": "tight-caps", "clock": "clocks-that-differ"}
 
 func judgeProcess(r *status.Report, p *status.Process) {
 	process := strings.TrimSpace(strings.Join(p.Roles, ", ") + " " + p.Address)

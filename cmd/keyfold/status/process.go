@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"keyfold/cmd/keyfold/reach"
 	"keyfold/engine/metric"
@@ -82,21 +83,24 @@ func lookAtProcesses(ctx context.Context, addresses []string, before map[string]
 
 func lookAt(ctx context.Context, address string, before map[string]float64) status.Process {
 	p := status.Process{Address: address, Remarks: []string{}, Open: []string{}, Roles: []string{}}
-	code, ready, err := get(ctx, address, "/readyz")
+	ready, err := get(ctx, address, "/readyz")
 	if err == nil {
-		var page string
-		if _, page, err = get(ctx, address, "/metrics"); err == nil {
-			p.Figures, err = metric.Parse(strings.NewReader(page))
+		var page *answer
+		if page, err = get(ctx, address, "/metrics"); err == nil {
+			p.Figures, err = metric.Parse(strings.NewReader(page.text))
 		}
 	}
 	if err != nil {
 		p.Error, p.Slow = err.Error(), listens(err)
 		return p
 	}
-	if p.Ready = code == http.StatusOK; !p.Ready {
-		p.Reason = strings.ReplaceAll(strings.TrimSpace(ready), "\n", "; ")
-	} else if _, remarks, more := strings.Cut(strings.TrimSpace(ready), "\n"); more {
+	if p.Ready = ready.code == http.StatusOK; !p.Ready {
+		p.Reason = strings.ReplaceAll(strings.TrimSpace(ready.text), "\n", "; ")
+	} else if _, remarks, more := strings.Cut(strings.TrimSpace(ready.text), "\n"); more {
 		p.Remarks = strings.Split(remarks, "\n")
+	}
+	if off := ready.clock.Round(time.Second); off != 0 {
+		p.Remarks = append(p.Remarks, fmt.Sprintf("clock: it is %s this machine's: ages, waits and times are told wrong; have both machines follow one source of time (NTP)", ahead(off)))
 	}
 	read(&p, before)
 	return p
@@ -154,19 +158,57 @@ var client = http.Client{Timeout: patience, Transport: &http.Transport{DisableKe
 // maxPage bounds what is read of a process: another program may listen there.
 const maxPage = 4 << 20
 
-func get(ctx context.Context, address, path string) (int, string, error) {
+// answer is what a process says on a path.
+type answer struct {
+	code  int
+	text  string
+	clock time.Duration // how far its clock is ahead of this machine's, for sure; 0: by no more than 2 s
+}
+
+func get(ctx context.Context, address, path string) (*answer, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
 	if err != nil {
-		return 0, "", err
+		return nil, err
 	}
+	began := time.Now()
 	res, err := client.Do(req)
 	if err != nil {
-		return 0, "", err
+		return nil, err
 	}
+	a := &answer{code: res.StatusCode, clock: clockOff(res.Header.Get("Date"), began, time.Now())}
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxPage))
 	if err == nil && res.StatusCode != http.StatusOK && res.StatusCode != http.StatusServiceUnavailable {
 		err = fmt.Errorf("%s answers %s: is it the ADMIN_ADDR of a process of keyfold?", path, res.Status)
 	}
-	return res.StatusCode, string(body), err
+	if err != nil {
+		return nil, err
+	}
+	a.text = string(body)
+	return a, nil
+}
+
+// clockOff returns how far a clock is ahead of this machine's at least, by a Date header, which has
+// whole seconds, of an answer that was written between two times. Up to 2 s are 0.
+func clockOff(date string, began, ended time.Time) time.Duration {
+	const bearable = 2 * time.Second
+	said, err := http.ParseTime(date)
+	if err != nil {
+		return 0
+	}
+	if early := said.Sub(ended); early > bearable {
+		return early
+	}
+	if late := said.Add(time.Second).Sub(began); late < -bearable {
+		return late
+	}
+	return 0
+}
+
+// ahead writes "5s ahead of" or "5s behind".
+func ahead(off time.Duration) string {
+	if off < 0 {
+		return (-off).String() + " behind"
+	}
+	return off.String() + " ahead of"
 }

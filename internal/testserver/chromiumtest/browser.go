@@ -23,7 +23,7 @@ import (
 	"keyfold/internal/testserver/process"
 )
 
-// Browser is a headless browser with one tab.
+// Browser is a tab of a headless browser.
 type Browser struct {
 	t      testing.TB
 	ctx    context.Context
@@ -49,11 +49,25 @@ func Open(t testing.TB, origin string) *Browser {
 		cancelTab()
 		cancel()
 	})
+	return watching(t, ctx, origin)
+}
+
+// watching notes what pages of a tab do wrong.
+func watching(t testing.TB, ctx context.Context, origin string) *Browser {
+	t.Helper()
 	b := &Browser{t: t, ctx: ctx, origin: origin}
 	b.must(chromedp.Listen(ctx, b.note))
-	_, err = chromedp.Call(ctx, network.Enable, network.EnableParams{})
+	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
 	b.must(err)
 	return b
+}
+
+// Tab opens another tab of the same browser, which shares its connections, until the test's end.
+func (b *Browser) Tab() *Browser {
+	b.t.Helper()
+	ctx, cancel := chromedp.NewContext(b.ctx)
+	b.t.Cleanup(cancel)
+	return watching(b.t, ctx, b.origin)
 }
 
 func (b *Browser) must(err error) {

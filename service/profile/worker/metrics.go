@@ -45,7 +45,7 @@ func (w *Worker) Notes() []string {
 			"and have no effect: import the catalogue (%s)", 100*missing/events, events, cure.Name("products.Import")))
 	}
 	// A shop's busiest person is far below it.
-	if user, n, all := p.pipeline.Processor.Busiest(1000); n*4 > all {
+	if user, n, all := p.pipeline.Processor.Busiest(1000); n*2 > all {
 		notes = append(notes, fmt.Sprintf("users: user %d made at least %d %% of the newest %d events, up to 10 minutes: one worker folds them in their order, "+
 			"and more workers do not help; see what sends them (%s), stop it or give it more than one id, or have them dropped (%s)",
 			user, 100*n/all, all, cure.Name("users.Show"), cure.Name("users.Forget")))

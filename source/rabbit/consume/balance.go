@@ -55,7 +55,7 @@ func (c *Consumer) consumePartitions(ctx context.Context, s *session, chunks fun
 		b.first = max(1, b.capacity/firstPart)
 		b.capacity = b.first
 	}
-	defer b.stats().Owned.Store(0)
+	defer b.stats().Own()
 	defer b.stats().Workers.Store(0)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -213,14 +213,14 @@ func (b *balance) follow() {
 	if !m.Placed() && len(b.partitions) == len(all) {
 		return // another number is about to be taken
 	}
-	owned := int64(0)
+	var mine []int
 	for i, want := range partition.Allot(b.layout, m.Number, m.Workers, b.capacity) {
 		if want.Owner {
-			owned++
+			mine = append(mine, all[i])
 		}
 		b.set(all[i], want)
 	}
-	b.stats().Owned.Store(owned)
+	b.stats().Own(mine...)
 	b.stats().Workers.Store(int64(m.Workers))
 }
 

@@ -29,13 +29,16 @@ func TestFixedPartitions(t *testing.T) {
 		t.Errorf("%d came again, %d to a second worker", again, split)
 	}
 	for name, want := range map[*member][]int{a: {0, 2}, b: {1, 3, 4}} {
-		var got []int
+		var got, mine []int
 		for i := range rabbit.MaxPartitions {
 			if name.Stats.Partitions.Events[i].Load() > 0 {
 				got = append(got, i)
 			}
+			if name.Stats.Partitions.Mine[i].Load() {
+				mine = append(mine, i)
+			}
 		}
-		if !slices.Equal(got, want) || name.Stats.Partitions.Owned.Load() != int64(len(want)) {
+		if !slices.Equal(got, want) || !slices.Equal(mine, want) || name.Stats.Partitions.Owned.Load() != int64(len(want)) {
 			t.Errorf("%s got events of partitions %v, want %v", name.name, got, want)
 		}
 	}

@@ -2,6 +2,8 @@ package partition
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"sync/atomic"
 
 	"keyfold/engine/metric"
@@ -12,7 +14,8 @@ import (
 type Stats struct {
 	Events  [rabbit.MaxPartitions]atomic.Int64 // received, by partition
 	Known   [rabbit.MaxPartitions]atomic.Bool  // subscribed to at least once
-	Owned   atomic.Int64                       // gauge: partitions that are this worker's
+	Mine    [rabbit.MaxPartitions]atomic.Bool  // gauge: this worker's
+	Owned   atomic.Int64                       // gauge: how many are
 	Workers atomic.Int64                       // gauge: workers that share them
 	Moves   atomic.Int64                       // partitions taken over or given up
 }
@@ -26,6 +29,14 @@ type DelayStats struct {
 	Failed    atomic.Int64 // groups to be published again
 }
 
+// Own notes which partitions are this worker's.
+func (s *Stats) Own(mine ...int) {
+	for i := range s.Mine {
+		s.Mine[i].Store(slices.Contains(mine, i))
+	}
+	s.Owned.Store(int64(len(mine)))
+}
+
 // Register adds the series of partitions. One of a partition begins when it is known.
 func (s *Stats) Register(set *metric.Set) {
 	for i := range s.Events {
@@ -34,6 +45,15 @@ func (s *Stats) Register(set *metric.Set) {
 				return -1 // not told
 			}
 			return s.Events[i].Load()
+		})
+		set.Gauge(fmt.Sprintf("keyfold_partition_owned{partition=\"%02d\"}", i), "1 while a partition is this worker's.", func() float64 {
+			switch {
+			case !s.Known[i].Load():
+				return math.NaN()
+			case s.Mine[i].Load():
+				return 1
+			}
+			return 0
 		})
 	}
 	set.Gauge("keyfold_partitions_owned", "Partitions that are this worker's.", metric.Int(s.Owned.Load))
