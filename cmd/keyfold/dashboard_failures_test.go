@@ -325,3 +325,20 @@ func TestDashboardOfFailuresOfNotifications(t *testing.T) {
 	has(t, a.do(key), "1 of 1 removed")
 	a.reads("/failures", "1-1 of 1", "dead letters of notifications: 1")
 }
+
+// A quorum queue takes letters back a while after a pass: a plan right behind another pass counts
+// them all the same.
+func TestPlansBehindAPassOverAQuorumQueue(t *testing.T) {
+	defer http.DefaultClient.CloseIdleConnections()
+	s := unsetStack(t)
+	s.setUp(t, "--rabbitmq-queue-type=quorum")
+	const n = 300
+	s.bury(t, given(sample.Events(sample.DefaultConfig(n / 5))[:n])...)
+	a := actingOn(t, pagesOf(t, s.flags("--actions", "--rabbitmq-queue-type=quorum")...))
+	a.reads("/failures", fmt.Sprintf("1-50 of %d", n))
+	for range 4 {
+		plan, _ := a.plan("remove", "")
+		has(t, plan, fmt.Sprintf("Remove %d failures?", n))
+	}
+	a.reads("/failures?read=again", fmt.Sprintf("1-50 of %d", n))
+}

@@ -190,8 +190,11 @@ func (v *failuresView) chosen(d *Dashboard, all *readFailures) {
 	if all.over > 0 {
 		v.Over = cli.Number(all.over)
 	}
-	v.Ask.offer(d.sources.Failures, all.counts)
-	s := v.Ask.Choice.Select(all.letters)
+	v.Ask.offer(d.sources.Failures, all.all.Counts)
+	s := all.all
+	if v.Ask.Narrow() {
+		s = v.Ask.Choice.Select(all.letters)
+	}
 	v.Counts = s.Counts
 	if s.Counts.Oldest != nil {
 		v.Span = fmt.Sprintf("oldest failure %s, newest %s", cli.At(*s.Counts.Oldest), cli.At(*s.Counts.Newest))

@@ -46,6 +46,6 @@ func (x *failureIndex) drop(gone *goneFailures) {
 		}
 		next.letters = append(next.letters, b)
 	}
-	next.count()
+	next.choose()
 	x.last = &next
 }

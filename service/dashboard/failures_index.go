@@ -53,8 +53,8 @@ type indexPass struct {
 type readFailures struct {
 	at      time.Time
 	letters []failed.Brief
-	counts  *failed.Counts
-	over    int64 // behind the bounds of the index
+	all     failed.Selection // what no filter leaves out
+	over    int64            // behind the bounds of the index
 	places  map[string]readPlace
 }
 
@@ -248,7 +248,7 @@ func (x *failureIndex) readAll(ctx context.Context, pass *indexPass) {
 		return
 	}
 	next.letters, next.at = index.Letters(), x.now()
-	next.count()
+	next.choose()
 	x.set(func() {
 		x.last = next
 		if took := next.at.Sub(began); read >= measured && took > 0 {
@@ -262,7 +262,8 @@ func (x *failureIndex) readAll(ctx context.Context, pass *indexPass) {
 	})
 }
 
-func (r *readFailures) count() {
-	var all failed.Choice
-	r.counts = all.Select(r.letters).Counts
+// choose keeps what pages without a filter show.
+func (r *readFailures) choose() {
+	var every failed.Choice
+	r.all = every.Select(r.letters)
 }

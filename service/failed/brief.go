@@ -40,13 +40,17 @@ func (l *Letter) Brief() Brief {
 }
 
 // Letter is a letter of which only that is known.
-func (b *Brief) Letter() Letter {
+func (b *Brief) Letter() Letter { return b.letter(make([]string, 1)) }
+
+// letter has its error in room, which has room for one.
+func (b *Brief) letter(room []string) Letter {
 	l := Letter{
 		Where: b.Where, ID: b.ID, User: b.User, NumericUser: b.NumericUser, Type: b.Type, Reason: b.Reason, Retries: int(b.Retries),
 		FirstFailure: moment(b.first), LastFailure: moment(b.last), Foreign: b.Foreign,
 	}
 	if b.Error != "" {
-		l.Errors = []string{b.Error}
+		room[0] = b.Error
+		l.Errors = room
 	}
 	return l
 }

@@ -46,9 +46,10 @@ type Selection struct {
 func (c *Choice) Select(all []Brief) Selection {
 	s := Selection{Counts: NewCounts()}
 	at := map[[2]string]int{}
+	room := make([]string, 1)
 	for i := range all {
 		b := &all[i]
-		l := b.Letter()
+		l := b.letter(room)
 		if !c.meets(b, &l) {
 			continue
 		}
