@@ -215,8 +215,8 @@ func sampleWeight(s ruleset.ShadowSample) int {
 }
 
 func ruleWeight(r ruleset.ShownRule) (n int) {
-	for _, text := range []string{r.Description, string(r.Conditions), string(r.Action)} {
-		n += escaped(line(text))
+	for _, one := range []string{r.Description, string(r.Conditions), string(r.Action)} {
+		n += escaped(text(one))
 	}
 	return n + tagsOfRow + rowWeight([]string{r.Name, r.Version})
 }
