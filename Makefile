@@ -12,12 +12,12 @@ KEYFOLD_TEST_DATA ?= $(if $(LOG),$(abspath $(dir $(LOG))..))
 export KEYFOLD_TEST_DATA
 
 # The race detector leaves alone what has no goroutines and takes several times as long
-# with it: SQLite, which is C translated to Go, and parsers. What only a
-# debugger reads is left out: it takes a fourteenth of the compiler's time, a seventh of
+# with it: SQLite, which is C translated to Go, parsers, and what makes up the samples'
+# texts. What only a debugger reads is left out: it takes a fourteenth of the compiler's time, a seventh of
 # the linker's.
 RACE := -race -gcflags=all=-dwarf=false '-ldflags=-s -w' \
   $(foreach p,modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memory github.com/alecthomas/kong regexp \
-  github.com/pressly/goose/v3/internal/sqlparser github.com/go-json-experiment/json/jsontext golang.org/x/text/unicode/norm,-gcflags=$(p)="-race=false -dwarf=false")
+  github.com/pressly/goose/v3/internal/sqlparser github.com/go-json-experiment/json/jsontext golang.org/x/text/unicode/norm keyfold/source/sample/notifications,-gcflags=$(p)="-race=false -dwarf=false")
 # Tests mostly wait, for windows, delays and servers: more run at once than there are
 # processors.
 AT_ONCE := -p=4 -parallel=4
@@ -79,7 +79,7 @@ COMPUTING := ^TestRealLogsEqualTheSlowWay$$|^TestRealLogsThroughTheEndpoint$$|^T
 ^TestFindsThePlantedHalfLife$$|^TestTooManyProductsAskFewerUsers$$|^TestEqualsTheSlowWay$$|^TestNothingIsKnownTooEarly$$|\
 ^TestEvalAnswersInOneCommand$$|^TestConformanceSharded$$|^TestConformanceOfBinaryVectors$$|\
 ^TestManyDecisions$$|^TestSimulationInMemory$$|^TestRecall$$|^TestOwnTypesEqualTheSum$$|^TestPopularityInALargeCatalogue$$|\
-^TestScripts$$|^TestHelpShowsTheSettingsACommandUses$$|^TestHelpAlwaysAnswers$$
+^TestEvalEndpoint$$|^TestProductTimesOfMany$$|^TestScripts$$|^TestHelpShowsTheSettingsACommandUses$$|^TestHelpAlwaysAnswers$$
 COMPUTING_PACKAGES := ./service/profile/evaluation ./service/profile/answers ./service/profile/recommend ./source/catalog/index ./proof/oracle ./engine/profile/eval ./service/notify/simulate \
   ./sink/mongodb ./internal/cli ./cmd/keyfold ./cmd/keyfold-lite
 
@@ -97,8 +97,10 @@ LONG ?= PartitionKill9$$|OpenWindows$$|Kill9WhilePosting$$|\
 ^TestBrokerRestartInMidWindow|^TestOneViewOfFailures$$|^TestFailedArchive$$|^TestForgetErases|^TestHistoryPrune$$|\
 ^TestIngestStory|^TestOutboxStats|^TestOutboxFailed|^TestHeadersOfARequest|^TestRelayedCopies|^TestSetupMakesTheTables|\
 ^TestShutdownEndsInTime$$|^TestIngestHostileCorpus$$|^TestMetricsAgreeWithTheOracle$$|\
+^TestDecisionsBesideAHungServer$$|^TestSimulationInPostgres$$|\
 ^TestEventsHaveOneQueueWhile|^TestPartitionsOfAnEarlier|^TestSetupsThatAreKilled$$|^TestSetupWhoseNotes|^TestSlotsHaveOnePartition$$
-LONG_PACKAGES := ./cmd/keyfold ./cmd/keyfold-lite ./service/profile/pipeline ./deploy/release ./engine/failpoint ./source/rabbit/... ./internal/testserver/rabbittest
+LONG_PACKAGES := ./cmd/keyfold ./cmd/keyfold-lite ./service/profile/pipeline ./deploy/release ./engine/failpoint ./source/rabbit/... ./internal/testserver/rabbittest \
+  ./service/notify/score ./service/notify/simulate
 test-long: needs
 	KEYFOLD_SOAK=1 $(PROGRESS) --name long -- -count=1 -vet=off -timeout=20m $(AT_ONCE) '-run=$(subst $() ,,$(ONLY_LONG)|$(LONG))' $(LONG_PACKAGES)
 	KEYFOLD_SOAK=1 $(PROGRESS) --name long-stores -- -count=1 -vet=off -timeout=20m $(AT_ONCE) '-run=^TestConformance$$|^TestContention$$|^TestUnknown$$' ./sink/ledger/postgres ./sink/ledger/sqlite ./sink/mongodb

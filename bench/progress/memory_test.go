@@ -1,0 +1,30 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+)
+
+// A test program's temporary files are in a folder of its own, where the machine has room for
+// them, and gone with it, also what it leaves when it is killed.
+func TestTemporaryFilesEndWithTheProgram(t *testing.T) {
+	var out bytes.Buffer
+	if code := wrap([]string{"/bin/sh", "-c", `echo "$TMPDIR"; echo left >"$TMPDIR/file"; kill -9 $$`}, &out); code == 0 {
+		t.Error("a program that was killed has passed")
+	}
+	folder, _, _ := strings.Cut(out.String(), "\n")
+	under := memory()
+	if under == "" {
+		under = os.TempDir()
+	}
+	if !strings.HasPrefix(folder, under+"/k") {
+		t.Errorf("its temporary folder was %q, want one in %s", folder, under)
+	}
+	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is still there: %v", folder, err)
+	}
+}
