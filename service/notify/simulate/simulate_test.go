@@ -82,7 +82,7 @@ func run(t *testing.T, l store, users, events, perTick int) *history {
 	})
 	must(t, err)
 	h.preferences(t)
-	traffic, err := workload.New(workload.Config{Seed: 18, Users: users, Skew: 1.2})
+	traffic, err := workload.New(workload.Config{Seed: 18, Users: users, Skew: 1.2, Week: 60})
 	must(t, err)
 	tick := days * day * engine.Millis(perTick) / engine.Millis(events)
 	for made := 0; made < events; made += perTick {
