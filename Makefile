@@ -103,7 +103,7 @@ LONG_PACKAGES := ./cmd/keyfold ./cmd/keyfold-lite ./service/profile/pipeline ./d
   ./service/notify/score ./service/notify/simulate
 test-long: needs
 	KEYFOLD_SOAK=1 $(PROGRESS) --name long -- -count=1 -vet=off -timeout=20m $(AT_ONCE) '-run=$(subst $() ,,$(ONLY_LONG)|$(LONG))' $(LONG_PACKAGES)
-	KEYFOLD_SOAK=1 $(PROGRESS) --name long-stores -- -count=1 -vet=off -timeout=20m $(AT_ONCE) '-run=^TestConformance$$|^TestContention$$|^TestUnknown$$' ./sink/ledger/postgres ./sink/ledger/sqlite ./sink/mongodb
+	KEYFOLD_SOAK=1 $(PROGRESS) --name long-stores -- -count=1 -vet=off -timeout=20m $(AT_ONCE) '-run=^TestConformance$$|^TestContention$$|^TestUnknown$$' ./sink/ledger/memory ./sink/ledger/postgres ./sink/ledger/sqlite ./sink/mongodb
 	KEYFOLD_SOAK=1 $(PROGRESS) --name long-processes -- -count=1 -vet=off -timeout=30m -p=1 ./bench ./proof/soak
 
 race: test
