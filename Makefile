@@ -80,7 +80,7 @@ COMPUTING := ^TestRealLogsEqualTheSlowWay$$|^TestRealLogsThroughTheEndpoint$$|^T
 ^TestEvalAnswersInOneCommand$$|^TestConformanceSharded$$|^TestConformanceOfBinaryVectors$$|\
 ^TestManyDecisions$$|^TestSimulationInMemory$$|^TestRecall$$|^TestOwnTypesEqualTheSum$$|^TestPopularityInALargeCatalogue$$|\
 ^TestEvalEndpoint$$|^TestProductTimesOfMany$$|^TestRandomHistories$$|^TestSearchEqualsALoop$$|^TestCodesAfterChanges$$|\
-^TestParkedCopyAndRedeliveredOriginal$$|^TestParkingRenewsTheBound$$|^TestScripts$$|^TestHelpShowsTheSettingsACommandUses$$|^TestHelpAlwaysAnswers$$
+^TestReplay$$|^TestU2QuietHoursInNightsOfChange$$|^TestTasteMovesNoOtherStage$$|^TestParkedCopyAndRedeliveredOriginal$$|^TestParkingRenewsTheBound$$|^TestScripts$$|^TestHelpShowsTheSettingsACommandUses$$|^TestHelpAlwaysAnswers$$
 COMPUTING_PACKAGES := ./service/profile/evaluation ./service/profile/answers ./service/profile/recommend ./source/catalog/index ./proof/oracle ./engine/profile/eval ./service/notify/simulate \
   ./sink/mongodb ./engine/notify ./engine/profile/processor ./internal/cli ./cmd/keyfold ./cmd/keyfold-lite
 
