@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +32,7 @@ func wrapperFlag() (string, error) {
 func wrap(program []string, out io.Writer) int {
 	command := exec.Command(program[0], program[1:]...) //nolint:gosec // go test names it
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, out, os.Stderr
-	folder, err := os.MkdirTemp(memory(), "k")
+	folder, err := os.MkdirTemp(temporary(), "k")
 	if err == nil {
 		err = os.Chmod(folder, 0o711) //nolint:gosec // PostgreSQL's own user passes it
 	}
@@ -62,6 +63,9 @@ func wrap(program []string, out io.Writer) int {
 	}
 	return 0
 }
+
+// temporary is where the temporary files of a run are; "" is the system's folder.
+func temporary() string { return cmp.Or(os.Getenv("TMPDIR"), memory()) }
 
 // cpuOf is the processor time of a process that has ended, with that of its children.
 func cpuOf(p *os.ProcessState) time.Duration { return p.UserTime() + p.SystemTime() }
