@@ -79,9 +79,10 @@ COMPUTING := ^TestRealLogsEqualTheSlowWay$$|^TestRealLogsThroughTheEndpoint$$|^T
 ^TestFindsThePlantedHalfLife$$|^TestTooManyProductsAskFewerUsers$$|^TestEqualsTheSlowWay$$|^TestNothingIsKnownTooEarly$$|\
 ^TestEvalAnswersInOneCommand$$|^TestConformanceSharded$$|^TestConformanceOfBinaryVectors$$|\
 ^TestManyDecisions$$|^TestSimulationInMemory$$|^TestRecall$$|^TestOwnTypesEqualTheSum$$|^TestPopularityInALargeCatalogue$$|\
-^TestScripts$$|^TestHelpShowsTheSettingsACommandUses$$|^TestHelpAlwaysAnswers$$
+^TestEvalEndpoint$$|^TestProductTimesOfMany$$|^TestRandomHistories$$|^TestSearchEqualsALoop$$|^TestCodesAfterChanges$$|\
+^TestReplay$$|^TestU2QuietHoursInNightsOfChange$$|^TestTasteMovesNoOtherStage$$|^TestParkedCopyAndRedeliveredOriginal$$|^TestParkingRenewsTheBound$$|^TestScripts$$|^TestHelpShowsTheSettingsACommandUses$$|^TestHelpAlwaysAnswers$$
 COMPUTING_PACKAGES := ./service/profile/evaluation ./service/profile/answers ./service/profile/recommend ./source/catalog/index ./proof/oracle ./engine/profile/eval ./service/notify/simulate \
-  ./sink/mongodb ./internal/cli ./cmd/keyfold ./cmd/keyfold-lite
+  ./sink/mongodb ./engine/notify ./engine/profile/processor ./internal/cli ./cmd/keyfold ./cmd/keyfold-lite
 
 # What proves by volume, by long outages or by building programs anew has no place in make
 # test. These run in make test-long alone, without the race detector:
@@ -97,11 +98,13 @@ LONG ?= PartitionKill9$$|OpenWindows$$|Kill9WhilePosting$$|\
 ^TestBrokerRestartInMidWindow|^TestOneViewOfFailures$$|^TestDashboardKilledWhileItRetries$$|^TestDashboardOfManyDecisions$$|^TestFailedArchive$$|^TestForgetErases|^TestHistoryPrune$$|\
 ^TestIngestStory|^TestOutboxStats|^TestOutboxFailed|^TestHeadersOfARequest|^TestRelayedCopies|^TestSetupMakesTheTables|\
 ^TestShutdownEndsInTime$$|^TestIngestHostileCorpus$$|^TestMetricsAgreeWithTheOracle$$|\
+^TestRebuildWhileStreamsAreRead$$|^TestRecordsNameThePreferencesInForce$$|^TestDecisionsBesideAHungServer$$|^TestSimulationInPostgres$$|\
 ^TestEventsHaveOneQueueWhile|^TestPartitionsOfAnEarlier|^TestSetupsThatAreKilled$$|^TestSetupWhoseNotes|^TestSlotsHaveOnePartition$$
-LONG_PACKAGES := ./cmd/keyfold ./cmd/keyfold-lite ./service/profile/pipeline ./deploy/release ./engine/failpoint ./source/rabbit/... ./internal/testserver/rabbittest
+LONG_PACKAGES := ./cmd/keyfold ./cmd/keyfold-lite ./service/profile/pipeline ./deploy/release ./engine/failpoint ./source/rabbit/... ./internal/testserver/rabbittest \
+  ./service/notify/score ./service/notify/simulate ./service/notify/notifier
 test-long: needs
 	KEYFOLD_SOAK=1 $(PROGRESS) --name long -- -count=1 -vet=off -timeout=20m $(AT_ONCE) '-run=$(subst $() ,,$(ONLY_LONG)|$(LONG))' $(LONG_PACKAGES)
-	KEYFOLD_SOAK=1 $(PROGRESS) --name long-stores -- -count=1 -vet=off -timeout=20m $(AT_ONCE) '-run=^TestConformance$$|^TestContention$$|^TestUnknown$$' ./sink/ledger/postgres ./sink/ledger/sqlite ./sink/mongodb
+	KEYFOLD_SOAK=1 $(PROGRESS) --name long-stores -- -count=1 -vet=off -timeout=20m $(AT_ONCE) '-run=^TestConformance$$|^TestContention$$|^TestUnknown$$' ./sink/ledger/memory ./sink/ledger/postgres ./sink/ledger/sqlite ./sink/mongodb
 	KEYFOLD_SOAK=1 $(PROGRESS) --name long-processes -- -count=1 -vet=off -timeout=30m -p=1 ./bench ./proof/soak
 
 race: test

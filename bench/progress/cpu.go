@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -26,11 +27,21 @@ func wrapperFlag() (string, error) {
 }
 
 // wrap runs a test program to its end, and prints the processor time that it and its
-// children have taken: a server that a test starts counts once it is waited for. It
-// returns the exit code.
+// children have taken: a server that a test starts counts once it is waited for. Its
+// temporary files are in a folder of their own. wrap returns the exit code.
 func wrap(program []string, out io.Writer) int {
 	command := exec.Command(program[0], program[1:]...) //nolint:gosec // go test names it
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, out, os.Stderr
+	folder, err := os.MkdirTemp(temporary(), "k")
+	if err == nil {
+		err = os.Chmod(folder, 0o711) //nolint:gosec // PostgreSQL's own user passes it
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(folder) // what a program that is killed leaves there, too
+	command.Env = append(os.Environ(), "TMPDIR="+folder)
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
 	if err := start(command); err != nil {
@@ -42,7 +53,7 @@ func wrap(program []string, out io.Writer) int {
 			_ = command.Process.Signal(s) // it may have ended
 		}
 	}()
-	err := command.Wait()
+	err = command.Wait()
 	fmt.Fprintf(out, "%s%.2f\n", cpuLine, cpuOf(command.ProcessState).Seconds())
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok && !failed.Exited() {
 		fmt.Fprintln(os.Stderr, failed) // the signal, which go test would name
@@ -52,6 +63,9 @@ func wrap(program []string, out io.Writer) int {
 	}
 	return 0
 }
+
+// temporary is where the temporary files of a run are; "" is the system's folder.
+func temporary() string { return cmp.Or(os.Getenv("TMPDIR"), memory()) }
 
 // cpuOf is the processor time of a process that has ended, with that of its children.
 func cpuOf(p *os.ProcessState) time.Duration { return p.UserTime() + p.SystemTime() }

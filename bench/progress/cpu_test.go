@@ -83,6 +83,7 @@ func TestWrapperPassesSignals(t *testing.T) {
 			continue // only Linux ends a child with its parent
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir()) // a wrapper that is killed leaves its folder
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			command := exec.CommandContext(ctx, os.Args[0], asWrapper, "/bin/sh", "-c", "echo $$; exec sleep 60")

@@ -1,7 +1,8 @@
 // Command progress runs go test, and prints a line for each package that has ended:
 // what go test says of it, the time since the start, and an estimate of what is left.
 // Of tests that fail it prints all output. With --share the test programs share RabbitMQ
-// brokers, which it starts when one asks. At the end it prints the processor time of the
+// brokers, which it starts when one asks. Their temporary files are in TMPDIR, or where
+// that is not set in memory, if the machine has much of it. At the end it prints the processor time of the
 // packages that took most, and of the whole.
 //
 //	go run ./bench/progress --name test -- -race -count=1 ./...
@@ -115,7 +116,7 @@ func packages(patterns, without []string) (chosen, left []string, err error) {
 
 // withBrokers has the test programs of a run share brokers, and ends these after it.
 func withBrokers(run func(env []string) error, r *report) error {
-	brokers, err := rabbittest.Serve("")
+	brokers, err := rabbittest.Serve(temporary())
 	if err != nil {
 		return err
 	}

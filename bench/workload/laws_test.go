@@ -23,6 +23,9 @@ import (
 	"keyfold/sink/ledger/memory"
 )
 
+// week is of how many users the texts are: those of all take the race detector seconds to make.
+const week = 60
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // receiver keeps what was dispatched.
@@ -72,7 +75,7 @@ func runWith(t *testing.T, n int, between func(*memory.Ledger)) *trial {
 	if err != nil {
 		t.Fatal(err)
 	}
-	traffic, err := workload.New(workload.Config{Seed: 7, Users: 60, Skew: 1.3})
+	traffic, err := workload.New(workload.Config{Seed: 7, Users: 60, Skew: 1.3, Week: week})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +138,7 @@ func TestJudge(t *testing.T) {
 		t.Errorf("a NOW under two ids: %v, %d repeats", f.Err(), f.Repeats)
 	}
 	r.sent = whole
-	more, err := workload.New(workload.Config{Seed: 8, Users: 60})
+	more, err := workload.New(workload.Config{Seed: 8, Users: 60, Week: week})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +177,7 @@ func TestJudgeOfMergedUsers(t *testing.T) {
 
 // The same seed makes the same events, but for their times; most are of few users.
 func TestTraffic(t *testing.T) {
-	c := workload.Config{Seed: 3, Users: 20_000, Skew: 1.3, Types: []notify.EventType{notify.Promo, notify.Update}}
+	c := workload.Config{Seed: 3, Users: 20_000, Week: week, Skew: 1.3, Types: []notify.EventType{notify.Promo, notify.Update}}
 	a, err := workload.New(c)
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ type Config struct {
 	Users int
 	Skew  float64            // exponent of a Zipf distribution of the users, above 1; 0: all alike
 	Types []notify.EventType // of the events; nil: all
+	Week  int                // users of the sample week that the texts are of, which takes time to make; 0: all 500
 	// Expires returns after what time an event of a type expires, 0 for never; nil:
 	// after the time that its service sets.
 	Expires func(*rand.Rand, notify.EventType) time.Duration
@@ -43,6 +44,9 @@ type Traffic struct {
 func New(c Config) (*Traffic, error) {
 	week := notifications.DefaultConfig()
 	week.Start, week.Seed = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), c.Seed+1
+	if c.Week > 0 {
+		week.Users = c.Week
+	}
 	t := &Traffic{config: c, random: rand.New(rand.NewPCG(c.Seed, 0x6e6f74696365))}
 	for _, e := range notifications.Generate(week).Events {
 		if len(c.Types) == 0 || slices.Contains(c.Types, e.Type) {

@@ -84,7 +84,7 @@ func withHistory(t *testing.T, kind string, sessions int) *shop {
 func TestLearn(t *testing.T) {
 	for _, kind := range []string{outbox.SQLite, outbox.PostgreSQL, outbox.MariaDB} {
 		t.Run(kind, func(t *testing.T) {
-			s := withHistory(t, kind, 200)
+			s := withHistory(t, kind, 80)
 			s.allSent(t)
 			s.work(t, quick).ready()
 			s.folded(t, int64(s.expect(t, sorted(t, s.bodies(t))).Folded))

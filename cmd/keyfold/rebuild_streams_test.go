@@ -150,7 +150,11 @@ func TestRebuildWhileStreamsAreRead(t *testing.T) {
 	api := s.ingest(t)
 	s.work(t, s.flags("--batch-window=1")...).ready() // long enough for a rebuild to be faster
 	s.work(t, s.flags("--batch-window=0.05")...).ready()
-	bodies := append(sampleOf(t, 1000), viewsOf(1, 1000, "busy", 1, 2, 3)...)
+	each := 300
+	if long {
+		each = 1000
+	}
+	bodies := append(sampleOf(t, each), viewsOf(1, each, "busy", 1, 2, 3)...)
 	store := s.open(t)
 	runs, spoiled, replaced := 0, 0, 0
 	for some := range slices.Chunk(bodies, 100) {

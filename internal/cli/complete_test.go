@@ -77,7 +77,7 @@ while read -r line; do
     IFS=' '; COMP_WORDS=($line); [[ $line == *' ' ]] && COMP_WORDS+=(''); IFS=
     COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
     _shop
-    (IFS=' '; echo "${COMPREPLY[*]}")
+    (IFS=$'\n'; sort <<<"${COMPREPLY[*]}" | paste -sd' ') # bash itself sorts what it shows
 done
 `
 	var in, want strings.Builder

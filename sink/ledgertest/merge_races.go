@@ -12,7 +12,13 @@ import (
 )
 
 // mergeRounds is how often a race is run, each time with users of its own.
-const mergeRounds = 24
+var mergeRounds = 8
+
+func init() {
+	if long {
+		mergeRounds = 24
+	}
+}
 
 // raceWithMerge calls run while an alias is merged, and returns the error of the merge.
 func raceWithMerge(s Store, alias, into string, run func()) (err error) {

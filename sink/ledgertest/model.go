@@ -16,10 +16,13 @@ import (
 	"keyfold/sink/ledger/memory"
 )
 
-// A quarter of the histories is enough where not all are asked for.
+// long is set in `make test-long`: what tests show by how often, they show at length.
+var long = os.Getenv("KEYFOLD_SOAK") != ""
+
+// An eighth of the histories is enough where not all are asked for.
 func init() {
-	if os.Getenv("KEYFOLD_SOAK") == "" {
-		_ = flag.Set("rapid.checks", "25") // which package rapid defines
+	if !long {
+		_ = flag.Set("rapid.checks", "12") // which package rapid defines
 	}
 }
 

@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"regexp"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"keyfold/internal/testserver/process"
 )
 
 // empty is what makes a used database as good as new.
@@ -26,67 +22,57 @@ END $$;
 CREATE SCHEMA public AUTHORIZATION pg_database_owner;
 GRANT USAGE ON SCHEMA public TO PUBLIC`
 
-// Database returns the name of a database that is the test's own. It has what template
-// has, or is empty where that is "". Databases of tests that have ended are emptied and
-// used again: to make and drop one takes a processor a quarter of a second.
+// Database returns the name of a database that is the test's own. It is a copy of template,
+// to which none may be connected, or empty where that is "". Empty databases of tests that have
+// ended are emptied and used again: to make and drop one takes a processor longer, while to
+// make the tables of a template anew takes it longer than to copy its files.
 func (s *Server) Database(t testing.TB, template string) string {
 	t.Helper()
-	name, dump := s.take(t, template)
+	if template != "" {
+		return s.copied(t, template)
+	}
+	name := s.take()
 	if name == "" || s.exec(context.Background(), name, empty) != nil {
-		name = s.create(t)
+		name = s.create(t, "")
 	}
 	t.Cleanup(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.used = append(s.used, name)
 	})
-	if dump != "" {
-		s.execIn(t, name, dump)
+	return name
+}
+
+// copied makes a copy of a database for a test, and drops it at its end.
+func (s *Server) copied(t testing.TB, template string) string {
+	t.Helper()
+	name := s.create(t, " TEMPLATE "+template+s.strategy)
+	t.Cleanup(func() {
+		if s.Running() {
+			_ = s.exec(context.Background(), "postgres", "DROP DATABASE "+name+" WITH (FORCE)") // a test may have dropped it
+		}
+	})
+	return name
+}
+
+// take returns a used database, if there is one.
+func (s *Server) take() (name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last := len(s.used) - 1; last >= 0 {
+		name, s.used = s.used[last], s.used[:last]
 	}
 	return name
 }
 
-// take returns a used database, if there is one, and the statements that make what
-// template has.
-func (s *Server) take(t testing.TB, template string) (name, dump string) {
-	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if template != "" && s.dumps[template] == "" {
-		s.dumps[template] = s.dump(t, template)
-	}
-	if last := len(s.used) - 1; last >= 0 {
-		name, s.used = s.used[last], s.used[:last]
-	}
-	return name, s.dumps[template]
-}
-
-func (s *Server) create(t testing.TB) string {
+func (s *Server) create(t testing.TB, from string) string {
 	t.Helper()
 	s.mu.Lock()
 	s.databases++
 	name := fmt.Sprintf("test%d", s.databases)
 	s.mu.Unlock()
-	s.Exec(t, "CREATE DATABASE "+name)
+	s.Exec(t, "CREATE DATABASE "+name+from)
 	return name
-}
-
-// left are lines of a dump that psql obeys, and no server understands, and the one that has
-// functions look for types in no schema.
-var left = regexp.MustCompile(`(?m)^(\\.*|SELECT pg_catalog.set_config\('search_path'.*)$`)
-
-// dump returns the statements that make what a database has.
-func (s *Server) dump(t testing.TB, database string) string {
-	t.Helper()
-	program, err := process.Find("postgresql-client", "pg_dump", s.programs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := exec.Command(program, "--inserts", "--dbname="+s.URL(database)).Output()
-	if err != nil {
-		t.Fatalf("pg_dump: %v", err)
-	}
-	return left.ReplaceAllString(string(text), "")
 }
 
 // Exec runs a statement as postgres, in the database postgres.

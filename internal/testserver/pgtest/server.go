@@ -22,12 +22,11 @@ import (
 // goroutines.
 type Server struct {
 	process.Server
-	programs []string // the folders of the server's programs
+	strategy string // of a copy of a database, in SQL
 
 	mu        sync.Mutex
 	databases int
-	used      []string          // databases of tests that have ended
-	dumps     map[string]string // of templates
+	used      []string // databases of tests that have ended
 }
 
 // Shared returns the test binary's one server, see [process.Shared]. Tests on it use a
@@ -70,7 +69,10 @@ func Launch(dir string, settings ...string) (*Server, error) {
 	}, settings...) {
 		run = append(run, "-c", setting)
 	}
-	s := &Server{programs: folders, dumps: map[string]string{}, Server: process.Server{Dir: dir, Path: run[0], Args: run[1:], Ports: ports}}
+	s := &Server{Server: process.Server{Dir: dir, Path: run[0], Args: run[1:], Ports: ports}}
+	if version(filepath.Dir(program)) >= 15 { // earlier ones know no other
+		s.strategy = " STRATEGY FILE_COPY"
+	}
 	s.Env = []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "HOME=" + dir}
 	s.Answers = func(ctx context.Context) bool { return s.exec(ctx, "postgres", "SELECT 1") == nil }
 	if err := s.Boot(); err != nil {

@@ -82,7 +82,7 @@ func run(t *testing.T, l store, users, events, perTick int) *history {
 	})
 	must(t, err)
 	h.preferences(t)
-	traffic, err := workload.New(workload.Config{Seed: 18, Users: users, Skew: 1.2})
+	traffic, err := workload.New(workload.Config{Seed: 18, Users: users, Skew: 1.2, Week: 60})
 	must(t, err)
 	tick := days * day * engine.Millis(perTick) / engine.Millis(events)
 	for made := 0; made < events; made += perTick {
@@ -257,7 +257,13 @@ func open(t *testing.T) *postgres.Ledger {
 }
 
 // Promise(ledger/simulate)
-func TestSimulationInPostgres(t *testing.T) { run(t, open(t), 60, 1500, 30).judge(t) }
+func TestSimulationInPostgres(t *testing.T) {
+	events := 500
+	if os.Getenv("KEYFOLD_SOAK") != "" {
+		events = 1500
+	}
+	run(t, open(t), 60, events, 30).judge(t)
+}
 
 // TestManyDecisions simulates the set in force in PostgreSQL, with KEYFOLD_SOAK=1 over
 // 1,000,000 decisions in memory: PostgreSQL would take longer to make than to simulate them.
