@@ -37,7 +37,7 @@ const manyDeferrals = `INSERT INTO notify_deferrals SELECT md5('d' || i)::uuid, 
 // while hours are still counted. KEYFOLD_DECISIONS=10000000 makes as many.
 //
 // Promise(dashboard/many-decisions): With millions of decisions of a week the page of notifications is there at once.
-// Figure: 3,000,000 decisions: first 210 ms, all hours counted after 1.0 s
+// Figure: 8,000,000 decisions: first answer 202 ms, then p99 15 ms
 func TestDashboardOfManyDecisions(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	s := newNotifyStack(t)
