@@ -48,8 +48,10 @@ var rooms = map[string][]string{
 	"service/daemon":              {"engine", "internal", "service/daemon", "shard"},
 	"service/status":              {"engine", "engine/profile", "internal", "service/status", "shard"},
 	"service/failed":              {"engine", "engine/profile", "internal", "service/failed", "shard"},
-	"service/dashboard": {"docs", "engine", "engine/notify", "engine/profile", "internal", "service/dashboard", "service/failed", "service/notify", "service/profile", "service/status",
-		"shard", "source", "source/httpapi"},
+	"service/dashboard": {
+		"docs", "engine", "engine/notify", "engine/profile", "internal", "service/dashboard", "service/failed", "service/notify", "service/profile", "service/status",
+		"shard", "source", "source/httpapi",
+	},
 	"service/profile": append(append(rabbit[:5:5], streams...),
 		"engine", "engine/profile", "internal", "service/daemon", "service/profile", "shard", "source", "source/httpapi"),
 	"service/notify": append(rabbit[:5:5],

@@ -94,8 +94,14 @@ type Field struct{ Name, Value string }
 // printable.
 func (l *Letter) Fields() []Field {
 	all := []Field{
-		{"id", cli.Printable(l.ID)}, {"user", l.user()}, {"type", cli.Printable(cmp.Or(l.Type, "-"))}, {"reason", cli.Printable(l.Reason)},
-		{"retries", strconv.Itoa(l.Retries)}, {"first failure", at(l.FirstFailure)}, {"last failure", at(l.LastFailure)}, {"worker", cli.Printable(cmp.Or(l.Host, "-"))},
+		{"id", cli.Printable(l.ID)},
+		{"user", l.user()},
+		{"type", cli.Printable(cmp.Or(l.Type, "-"))},
+		{"reason", cli.Printable(l.Reason)},
+		{"retries", strconv.Itoa(l.Retries)},
+		{"first failure", at(l.FirstFailure)},
+		{"last failure", at(l.LastFailure)},
+		{"worker", cli.Printable(cmp.Or(l.Host, "-"))},
 	}
 	if l.FirstSeen > 0 {
 		all = append(all, Field{"first seen", at(l.firstSeen())}, Field{"not folded by", at(l.FirstSeen.Time())})

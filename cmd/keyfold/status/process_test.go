@@ -28,7 +28,8 @@ func TestClockOff(t *testing.T) {
 		{"Mon, 23 Nov 2026 11:59:57 GMT", 0, -2400 * time.Millisecond},
 		{"Mon, 23 Nov 2026 11:59:57 GMT", time.Minute, -2400 * time.Millisecond},
 		{"Mon, 23 Nov 2026 13:00:00 GMT", 0, time.Hour - 400*time.Millisecond},
-		{"", 0, 0}, {"yesterday", 0, 0},
+		{"", 0, 0},
+		{"yesterday", 0, 0},
 	} {
 		if got := clockOff(c.date, began, began.Add(c.took)); got != c.want {
 			t.Errorf("%q after %v: %v, want %v", c.date, c.took, got, c.want)
