@@ -193,7 +193,7 @@ func (v *failuresView) chosen(d *Dashboard, all *readFailures) {
 	v.Ask.offer(d.sources.Failures, all.all.Counts)
 	s := all.all
 	if v.Ask.Narrow() {
-		s = v.Ask.Choice.Select(all.letters)
+		s = v.Ask.Select(all.letters)
 	}
 	v.Counts = s.Counts
 	if s.Counts.Oldest != nil {

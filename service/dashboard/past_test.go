@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +53,7 @@ func TestPlotsOfALongerSpan(t *testing.T) {
 	}
 	fault = errors.New("no answer from <Prometheus>")
 	d = shownAs(t, Config{}, sources, nil)
-	if res, page := get(t, guarded(t, d, onLoopback()), "/?range=7d"); res.StatusCode != 200 || !strings.Contains(page, "no answer from &lt;Prometheus&gt;") || !strings.Contains(page, "Nothing needs a person") {
+	if res, page := get(t, guarded(t, d, onLoopback()), "/?range=7d"); res.StatusCode != http.StatusOK || !strings.Contains(page, "no answer from &lt;Prometheus&gt;") || !strings.Contains(page, "Nothing needs a person") {
 		t.Errorf("%d %s", res.StatusCode, page)
 	}
 	if _, page := get(t, guarded(t, shownAs(t, Config{}, everything(), nil), onLoopback()), "/?range=7d"); strings.Contains(page, "?range=") || !strings.Contains(page, "over 15 min") {
@@ -71,7 +72,7 @@ func TestTheLastEvaluation(t *testing.T) {
 		}
 	}
 	sources.Evaluated = func() (*chart.Page, time.Time, error) { return nil, time.Time{}, errors.New("not <there> yet") }
-	if res, page := get(t, guarded(t, shownAs(t, Config{}, sources, nil), onLoopback()), evaluationPath); res.StatusCode != 200 || !strings.Contains(page, "not &lt;there&gt; yet") {
+	if res, page := get(t, guarded(t, shownAs(t, Config{}, sources, nil), onLoopback()), evaluationPath); res.StatusCode != http.StatusOK || !strings.Contains(page, "not &lt;there&gt; yet") {
 		t.Errorf("%d %s", res.StatusCode, page)
 	}
 }

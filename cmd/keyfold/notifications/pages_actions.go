@@ -186,7 +186,7 @@ func (p *Pages) planPublish(ctx context.Context, form url.Values, progress *dash
 	planned := &dashboard.Planned{Title: fmt.Sprintf("Publish the document in place of the set %d?", one.ifActive), Of: fmt.Sprintf("in place of the set %d, version %s", one.ifActive, found.Version), Count: 1, Do: one}
 	if findings(planned, found); found.Err() != nil {
 		planned.Title = "The document cannot be published"
-		return planned, nil
+		return planned, nil //nolint:nilerr // the plan shows the faults
 	}
 	planned.Lines = append(planned.Lines, "note: "+cli.Printable(one.note))
 	if err := p.simulated(ctx, l, planned, found, form, progress); err != nil {

@@ -49,11 +49,11 @@ func Open(t testing.TB, origin string) *Browser {
 		cancelTab()
 		cancel()
 	})
-	return watching(t, ctx, origin)
+	return watching(ctx, t, origin)
 }
 
 // watching notes what pages of a tab do wrong.
-func watching(t testing.TB, ctx context.Context, origin string) *Browser {
+func watching(ctx context.Context, t testing.TB, origin string) *Browser {
 	t.Helper()
 	b := &Browser{t: t, ctx: ctx, origin: origin}
 	b.must(chromedp.Listen(ctx, b.note))
@@ -67,7 +67,7 @@ func (b *Browser) Tab() *Browser {
 	b.t.Helper()
 	ctx, cancel := chromedp.NewContext(b.ctx)
 	b.t.Cleanup(cancel)
-	return watching(b.t, ctx, b.origin)
+	return watching(ctx, b.t, b.origin)
 }
 
 func (b *Browser) must(err error) {
