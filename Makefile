@@ -95,7 +95,7 @@ ONLY_LONG := ^TestAlertsFireByTheirFaults$$|^TestAlertsOfNotificationsAndStages$
 # and these in a short form in make test, in the long one here, without the race detector
 # ten times as much in the time. `make soak` runs the other long forms too.
 LONG ?= PartitionKill9$$|OpenWindows$$|Kill9WhilePosting$$|\
-^TestBrokerRestartInMidWindow|^TestOneViewOfFailures$$|^TestDashboardKilledWhileItRetries$$|^TestDashboardOfManyDecisions$$|^TestFailedArchive$$|^TestForgetErases|^TestHistoryPrune$$|\
+^TestBrokerRestartInMidWindow|^TestOneViewOfFailures$$|^TestDashboardKilledWhileItRetries$$|^TestDashboardOfManyDecisions$$|^TestManyViewers$$|^TestFailedArchive$$|^TestForgetErases|^TestHistoryPrune$$|\
 ^TestIngestStory|^TestOutboxStats|^TestOutboxFailed|^TestHeadersOfARequest|^TestRelayedCopies|^TestSetupMakesTheTables|\
 ^TestShutdownEndsInTime$$|^TestIngestHostileCorpus$$|^TestMetricsAgreeWithTheOracle$$|\
 ^TestRebuildWhileStreamsAreRead$$|^TestRecordsNameThePreferencesInForce$$|^TestDecisionsBesideAHungServer$$|^TestSimulationInPostgres$$|\
