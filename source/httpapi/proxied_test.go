@@ -37,8 +37,8 @@ func TestUsersThatAProxyNames(t *testing.T) {
 		alone, beside int // status without and with tokens
 		says          string
 	}{
-		{"by the proxy", "10.0.0.7:1234", []string{"anna"}, false, 200, 200, "anna"},
-		{"by IPv6", "[fd00::7]:1234", []string{"anna"}, false, 200, 200, "anna"},
+		{"by the proxy", "10.0.0.7:1234", []string{"anna"}, false, 200, 200, "\"user anna\""},
+		{"by IPv6", "[fd00::7]:1234", []string{"anna"}, false, 200, 200, "\"user anna\""},
 		{"by IPv4 in IPv6", "[::ffff:10.0.0.7]:1", []string{" anna@example.com "}, false, 200, 200, "anna@example.com"},
 		{"from elsewhere", "10.0.1.7:1234", []string{"anna"}, false, 401, 401, ""},
 		{"from loopback", "127.0.0.1:1234", []string{"anna"}, false, 401, 401, ""},

@@ -54,7 +54,7 @@ func (r *Request) May(s Scope) bool { return r.visitor.may.scopes&s != 0 }
 // digest of its token, as `printf %s TOKEN | sha256sum` prints it, or its address.
 func (r *Request) Who() string {
 	if r.visitor.user != "" {
-		return r.visitor.user
+		return "user " + r.visitor.user
 	}
 	if !r.visitor.token {
 		return r.Address()
