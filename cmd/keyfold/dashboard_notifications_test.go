@@ -279,7 +279,7 @@ func TestDashboardOfNotificationsInABrowser(t *testing.T) {
 	at := s.pages(t, "--actions")
 	shows(t, at+"/notifications", "Decisions of the last 24 hours: 2")
 	b := chromiumtest.Open(t, at)
-	walkPages(t, b, at, map[string]string{
+	walk(t, b, at, map[string]string{
 		"notifications": "/notifications", "notifications-user": "/notifications?q=17", "notification": "/notifications/" + events[0].String(),
 		"rules": "/rules", "rule": "/rules/1", "rule-same": "/rules/1/diff/1",
 	})

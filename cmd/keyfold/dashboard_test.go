@@ -89,13 +89,8 @@ func TestDashboardInABrowser(t *testing.T) {
 
 var dashboardPages = map[string]string{"overview": "/", "workers": "/workers", "alerts": "/alerts", "runbook": "/runbook", "search": "/runbook?q=disk", "missing": "/nowhere"}
 
+// walk opens each page in each view.
 func walk(t *testing.T, b *chromiumtest.Browser, url string, pages map[string]string) {
-	t.Helper()
-	walkPages(t, b, url, dashboardPages)
-}
-
-// walkPages opens each page in each view.
-func walkPages(t *testing.T, b *chromiumtest.Browser, url string, pages map[string]string) {
 	t.Helper()
 	shots := os.Getenv("KEYFOLD_SHOTS") // a folder for pictures of all pages
 	for _, v := range []chromiumtest.View{{Width: 1280, Script: true}, {Width: 1280, Dark: true, Script: true}, {Width: 360, Script: true}, {Width: 1280}, {Width: 360, Dark: true}} {
