@@ -14,7 +14,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/report"
 	"keyfold/internal/settings"

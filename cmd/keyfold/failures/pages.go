@@ -94,7 +94,7 @@ func (p *pages) given(a *app.App, where string, pass func() error, left func() i
 		if n, err := rabbit.Depth(a.Ctx, a.Servers.RabbitMQ, queue); err != nil || n >= left() {
 			return nil //nolint:nilerr // the pass was made: who needs the queue next is told
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // each look is a connection
 	}
 	return nil
 }
