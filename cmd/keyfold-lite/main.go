@@ -36,7 +36,7 @@ type commands struct {
 	EvalEndpoint evalEndpointCmd `cmd:"" name:"eval-endpoint" uses:"profiles,folding,types" help:"Ask the HTTP API what a log asks, beside popularity, the last product and item kNN."`
 	Failed       deadCmd         `cmd:"" aliases:"dead" help:"List and show events that cannot be folded."`
 
-	Config     configCmd         `cmd:"" uses:"profiles,folding,batching,worker,retries,types" help:"Check and show the settings."`
+	Config     configCmd         `cmd:"" whole:"" uses:"profiles,folding,batching,worker,retries,types" help:"Check and show the settings."`
 	Version    cli.VersionCmd    `cmd:"" help:"Print the version."`
 	Completion cli.CompletionCmd `cmd:"" help:"Print the script for completion in a shell."`
 }

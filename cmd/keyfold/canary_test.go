@@ -68,7 +68,7 @@ var (
 // setting whose name looks like one has to be marked as one, or listed as harmless.
 func secretSettings(t *testing.T) (kinds map[string]string, flags map[string]*kong.Flag) {
 	t.Helper()
-	parser, err := commandLine.Parser(&commands{}, cli.Streams{}, func(int) {})
+	parser, err := commandLine.Parser(&commands{}, nil, cli.Streams{}, func(int) {})
 	must(t, err)
 	kinds, flags = map[string]string{}, map[string]*kong.Flag{}
 	all := parser.Model.Flags

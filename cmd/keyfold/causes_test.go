@@ -297,7 +297,7 @@ func TestCausesThroughStatus(t *testing.T) {
 	s.setUp(t, file)
 	d := startDaemon(t, append([]string{"ingest", "--relay", "--http-addr=127.0.0.1:0", file}, s.flags()...)...)
 	d.ready()
-	url := listening.FindStringSubmatch(d.log.String())[1]
+	url := d.url()
 	post := func(id string) {
 		body := fmt.Sprintf(`{"user_id":1,"event_type":"product_view","product_id":1,"occurred_at":"2026-02-10T14:30:00Z","message_id":%q}`, id)
 		res, err := http.Post(url, "application/json", strings.NewReader(body))

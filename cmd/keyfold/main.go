@@ -63,7 +63,7 @@ type commands struct {
 
 	Notifications notifications.Cmd `cmd:"" name:"notify" help:"Decide notifications: now, later or never."`
 
-	Config     config.Cmd        `cmd:"" uses:"broker,queue,partitions,priorities,streams,stream-age,partitions-of-worker,store,database,auto-setup,cleanup,admin,profiles,folding,embedding,batching,worker,retries,hold,ledger,ledger-owner,rules,repeats,links,taste,retention,types" help:"Check and show the settings."`
+	Config     config.Cmd        `cmd:"" whole:"" uses:"broker,queue,partitions,priorities,streams,stream-age,partitions-of-worker,store,database,auto-setup,cleanup,admin,profiles,folding,embedding,batching,worker,retries,hold,ledger,ledger-owner,rules,repeats,links,taste,retention,types" help:"Check and show the settings."`
 	Version    cli.VersionCmd    `cmd:"" help:"Print the version."`
 	Completion cli.CompletionCmd `cmd:"" help:"Print the script for completion in a shell."`
 }

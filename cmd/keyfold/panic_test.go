@@ -24,7 +24,7 @@ func (s *stack) app(t *testing.T, args ...string) *app.App {
 	t.Helper()
 	var c commands
 	at := cli.Streams{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard}
-	parser, err := commandLine.Parser(&c, at, func(int) {})
+	parser, err := commandLine.Parser(&c, nil, at, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

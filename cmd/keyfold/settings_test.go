@@ -14,7 +14,7 @@ import (
 // parsed returns a call of a program with this grammar.
 func parsed(t *testing.T, grammar any, args ...string) *kong.Context {
 	t.Helper()
-	p, err := commandLine.Parser(grammar, cli.Streams{}, func(int) {})
+	p, err := commandLine.Parser(grammar, nil, cli.Streams{}, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,5 +103,62 @@ func TestSettingsElsewhere(t *testing.T) {
 	}
 	if got := settings.Unknown(parsed(t, &lite, "run"), environ); len(got) > 0 || len(environ) < 30 {
 		t.Errorf("of %d settings: %q", len(environ), got)
+	}
+}
+
+// A call's parser knows the called command as the parser of all commands does, with all flags of
+// the program, and few others unless it reads their settings; and a call warns of no variable
+// that another command reads.
+func TestParserOfTheCalledCommand(t *testing.T) {
+	t.Parallel()
+	all, err := commandLine.Parser(&commands{}, nil, cli.Streams{}, func(int) {})
+	must(t, err)
+	var environ []string
+	for _, s := range settings.List(parsed(t, &commands{}, "version")) {
+		environ = append(environ, s.Variable+"=x")
+	}
+	every := all.Model.Leaves(false)
+	for _, want := range every {
+		p, err := commandLine.Parser(&commands{}, strings.Fields(want.Path()), cli.Streams{}, func(int) {})
+		must(t, err)
+		if got, want := flagNames(p.Model.Flags), flagNames(all.Model.Flags); !slices.Equal(got, want) {
+			t.Errorf("%s: of the program's flags it knows %q, want %q", want, got, want)
+		}
+		known := p.Model.Leaves(false)
+		if !slices.ContainsFunc(known, func(n *kong.Node) bool {
+			return n.Path() == want.Path() && slices.Equal(flagNames(n.Flags), flagNames(want.Flags))
+		}) {
+			t.Errorf("%s is not known, with %q", want.Path(), flagNames(want.Flags))
+		}
+		if all := strings.HasPrefix(want.Path(), "config "); all && len(known) != len(every) || !all && len(known) > len(every)/4 {
+			t.Errorf("%s: %d of %d commands are known", want.Path(), len(known), len(every))
+		}
+	}
+	p, err := commandLine.Parser(&commands{}, []string{"version"}, cli.Streams{}, func(int) {})
+	must(t, err)
+	c, err := p.Parse([]string{"version"})
+	must(t, err)
+	if got := settings.Unknown(c, environ); len(got) > 0 || len(environ) < 30 {
+		t.Errorf("of %d settings: %q", len(environ), got)
+	}
+}
+
+func flagNames(flags []*kong.Flag) (names []string) {
+	for _, f := range flags {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// What each call of the program pays before it does anything.
+func BenchmarkParser(b *testing.B) {
+	for _, args := range [][]string{nil, {"status"}, {"notify", "rules", "list"}} {
+		b.Run(strings.Join(args, " "), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := commandLine.Parser(&commands{}, args, cli.Streams{}, func(int) {}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -62,7 +62,7 @@ func TestDocumentedDefaults(t *testing.T) {
 			}
 		}
 	}
-	parser, err := commandLine.Parser(new(commands), cli.Streams{}, nil)
+	parser, err := commandLine.Parser(new(commands), nil, cli.Streams{}, nil)
 	must(t, err)
 	compared := 0
 	must(t, kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
@@ -84,7 +84,7 @@ func TestDocumentedDefaults(t *testing.T) {
 
 // Every command judges what it was called with.
 func TestEveryCommandChecks(t *testing.T) {
-	parser, err := commandLine.Parser(&commands{}, cli.Streams{}, func(int) {})
+	parser, err := commandLine.Parser(&commands{}, nil, cli.Streams{}, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestHelpAlwaysAnswers(t *testing.T) {
 	for _, name := range []string{"LOG_LEVEL", "RABBITMQ_DSN", "EMBEDDING_DIMENSIONS", "EMBEDDING_BATCH_ENABLED", "HTTP_RATE", "DATABASE_URL"} {
 		t.Setenv(name, "?")
 	}
-	parser, err := commandLine.Parser(&commands{}, cli.Streams{}, func(int) {})
+	parser, err := commandLine.Parser(&commands{}, nil, cli.Streams{}, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ var arguments = map[string]string{
 // leaves calls do with each command that reads settings.
 func leaves(t *testing.T, do func(command string, n *kong.Node)) {
 	t.Helper()
-	parser, err := commandLine.Parser(&commands{}, cli.Streams{}, func(int) {})
+	parser, err := commandLine.Parser(&commands{}, nil, cli.Streams{}, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestSettingsPageListsEveryVariable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parser, err := commandLine.Parser(&commands{}, cli.Streams{}, func(int) {})
+	parser, err := commandLine.Parser(&commands{}, nil, cli.Streams{}, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,9 +47,9 @@ type Program struct {
 }
 
 // Parser returns the parser of a grammar, which calls exit after it has answered
-// --help.
-func (p Program) Parser(grammar any, s Streams, exit func(int)) (*kong.Kong, error) {
-	return kong.New(grammar, kong.Name(p.Name), settings.Defaults(grammar), kong.Description(p.Description),
+// --help. Without arguments it knows all commands, see [calledOnly].
+func (p Program) Parser(grammar any, args []string, s Streams, exit func(int)) (*kong.Kong, error) {
+	return kong.New(grammar, kong.Name(p.Name), calledOnly(grammar, args), settings.Defaults(grammar), kong.Description(p.Description),
 		settings.LogDefaults(p.LogLevel, p.LogFormat), kong.Writers(s.Stdout, s.Stderr), kong.Exit(exit), kong.Help(settings.Help))
 }
 
@@ -58,7 +58,8 @@ func (p Program) Parser(grammar any, s Streams, exit func(int)) (*kong.Kong, err
 // code.
 func (p Program) Run(grammar any, args []string, s Streams, work func(*kong.Context) error) int {
 	answered := false
-	parser, err := p.Parser(grammar, s, func(int) { answered = true })
+	words := asFlag(args)
+	parser, err := p.Parser(grammar, words, s, func(int) { answered = true })
 	if err != nil {
 		return p.report(s, err)
 	}
@@ -69,7 +70,7 @@ func (p Program) Run(grammar any, args []string, s Streams, work func(*kong.Cont
 	if slices.Equal(args, helpSettings) {
 		fmt.Fprintf(s.Stdout, "Every setting is a flag and an environment variable ($NAME). This is the help of\nthe command that checks all of them.\n\n")
 	}
-	command, err := parser.Parse(asFlag(args))
+	command, err := parser.Parse(words)
 	switch {
 	case answered:
 		return 0

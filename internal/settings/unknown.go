@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -22,8 +23,7 @@ var elsewhere = []string{"EMBEDDING_FORMAT", "EMBEDDING_MODEL", "EMBEDDING_CACHE
 // Unknown warns of variables that look like a setting of the program and are none.
 // environ is as [os.Environ] returns it.
 func Unknown(command *kong.Context, environ []string) (warnings []Warning) {
-	var known []string
-	eachVariable(command, func(_ *kong.Flag, name string) { known = append(known, name) })
+	known := declared(command.Model.Target.Type())
 	set := make([]string, 0, len(environ))
 	for _, assignment := range environ {
 		name, _, _ := strings.Cut(assignment, "=")
@@ -44,6 +44,21 @@ func Unknown(command *kong.Context, environ []string) (warnings []Warning) {
 		}
 	}
 	return warnings
+}
+
+// declared returns the variables of all commands of a grammar, in its order. The parser may
+// know the flags of one command alone.
+func declared(grammar reflect.Type) (all []string) {
+	for field := range grammar.Fields() {
+		if list := field.Tag.Get("env"); list != "" {
+			all = append(all, strings.Split(list, ",")...)
+		}
+		_, embedded := field.Tag.Lookup("embed")
+		if _, command := field.Tag.Lookup("cmd"); command || embedded || field.Anonymous {
+			all = append(all, declared(field.Type)...)
+		}
+	}
+	return all
 }
 
 // meantBy returns the setting that a name resembles, "" where there is none, and

@@ -90,6 +90,7 @@ func New(config Config, sources Sources, log *slog.Logger) (*Dashboard, error) {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
+	templates() // so that no viewer waits for them
 	d := &Dashboard{
 		config: config, sources: sources, routes: offered(routes(), config, sources), origin: http.NewCrossOriginProtection(),
 		watch: newWatch(sources.Look, config.Now, log), manual: readManual(config.Path), results: newResults(config.Now),

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -137,8 +138,8 @@ func figuresIn(rows [][]string, column int) bool {
 	return true
 }
 
-// templates are the pages by their files' names.
-var templates = func() map[string]*template.Template {
+// templates are the pages by their files' names. Other commands of the program do not parse them.
+var templates = sync.OnceValue(func() map[string]*template.Template {
 	shared := template.Must(template.New("layout.html").Funcs(funcs).ParseFS(files, "page/layout.html", "page/parts.html"))
 	entries, _ := files.ReadDir("page")
 	pages := map[string]*template.Template{}
@@ -148,7 +149,7 @@ var templates = func() map[string]*template.Template {
 		}
 	}
 	return pages
-}()
+})
 
 // page answers with a page.
 func (d *Dashboard) page(r *httpapi.Request, name, title string, seen *snapshot, data any) *httpapi.Answer {
@@ -193,7 +194,7 @@ func render(r *httpapi.Request, status int, name string, l layout, f foot) *http
 
 func draw(name string, l layout, f foot) (body, end []byte) {
 	var page, bottom bytes.Buffer
-	t := templates[name]
+	t := templates()[name]
 	err := t.ExecuteTemplate(&page, "layout.html", l)
 	if err == nil {
 		err = t.ExecuteTemplate(&bottom, "foot", f)
