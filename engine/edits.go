@@ -1,8 +1,14 @@
 package engine
 
+import "slices"
+
 // Edits counts the letters to insert, delete, replace or swap with the next to make
-// b of a.
-func Edits(a, b string) int {
+// b of a. Above most, it returns most + 1: a program compares each variable of its
+// environment with each of its settings, most of which differ from the first letters on.
+func Edits(a, b string, most int) int {
+	if max(len(a)-len(b), len(b)-len(a)) > most { // it takes as many at least
+		return most + 1
+	}
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
@@ -20,6 +26,9 @@ func Edits(a, b string) int {
 				row[j+1] = min(row[j+1], before[j-1]+1)
 			}
 		}
+		if slices.Min(row) > most && slices.Min(last) >= most { // a swap goes back to last
+			return most + 1
+		}
 	}
-	return row[len(b)]
+	return min(row[len(b)], most+1)
 }

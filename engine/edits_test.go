@@ -3,6 +3,8 @@ package engine_test
 import (
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"keyfold/engine"
 )
 
@@ -21,8 +23,21 @@ func TestEdits(t *testing.T) {
 		{"gte", "lte", 1},
 		{"abcd", "badc", 2},
 	} {
-		if got := engine.Edits(test.a, test.b); got != test.want {
-			t.Errorf("%q to %q: %d edits, want %d", test.a, test.b, got, test.want)
+		for most := range 6 {
+			if got := engine.Edits(test.a, test.b, most); got != min(test.want, most+1) {
+				t.Errorf("%q to %q, at most %d: %d edits, want %d", test.a, test.b, most, got, test.want)
+			}
 		}
 	}
+}
+
+// A bound changes no count up to it.
+func TestEditsWithABound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		word := rapid.StringMatching(`[abc]{0,9}`)
+		a, b, most := word.Draw(t, "a"), word.Draw(t, "b"), rapid.IntRange(0, 9).Draw(t, "most")
+		if all, got := engine.Edits(a, b, 1000), engine.Edits(a, b, most); got != min(all, most+1) {
+			t.Errorf("%q to %q: %d edits, %d with a bound of %d", a, b, all, got, most)
+		}
+	})
 }

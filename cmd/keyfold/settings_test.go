@@ -162,3 +162,24 @@ func BenchmarkParser(b *testing.B) {
 		})
 	}
 }
+
+// So does the look for misspelled variables, in an environment of 40.
+func BenchmarkUnknown(b *testing.B) {
+	p, err := commandLine.Parser(&commands{}, []string{"version"}, cli.Streams{}, func(int) {})
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := p.Parse([]string{"version"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var environ []string
+	for _, name := range []string{"HOME", "PATH", "SHLVL", "GOFLAGS", "LS_COLORS", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "DEBIAN_FRONTEND"} {
+		for i := range 5 {
+			environ = append(environ, strings.Repeat(name[:1], i)+name+"=x")
+		}
+	}
+	for b.Loop() {
+		settings.Unknown(c, environ)
+	}
+}

@@ -81,10 +81,7 @@ func meantBy(name string, known []string) (meant string, foreign bool) {
 func nearest(name string, known []string, most int, some bool) string {
 	best, fewest := "", most+1
 	for _, k := range known {
-		n := most + 1
-		if max(len(name)-len(k), len(k)-len(name)) <= most { // it takes as many edits at least
-			n = engine.Edits(name, k)
-		}
+		n := engine.Edits(name, k, most)
 		if within(name, k) && (some || within(k, name)) || some && within(k, name) {
 			n = 0
 		}

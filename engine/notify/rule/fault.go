@@ -65,10 +65,7 @@ func (f Faults) locate(text []byte) {
 func hint(name string, known []string) string {
 	best, fewest := "", 3
 	for _, k := range known {
-		if max(len(name)-len(k), len(k)-len(name)) >= fewest { // it takes as many edits at least
-			continue
-		}
-		if n := engine.Edits(strings.ToLower(name), strings.ToLower(k)); n < fewest && n < (len(k)+1)/2 {
+		if n := engine.Edits(strings.ToLower(name), strings.ToLower(k), fewest-1); n < fewest && n < (len(k)+1)/2 {
 			best, fewest = k, n
 		}
 	}
