@@ -96,7 +96,7 @@ ONLY_LONG := ^TestAlertsFireByTheirFaults$$|^TestAlertsOfNotificationsAndStages$
 # ten times as much in the time. `make soak` runs the other long forms too.
 LONG ?= PartitionKill9$$|OpenWindows$$|Kill9WhilePosting$$|\
 ^TestBrokerRestartInMidWindow|^TestOneViewOfFailures$$|^TestDashboardKilledWhileItRetries$$|^TestDashboardOfManyDecisions$$|^TestManyViewers$$|^TestFailedArchive$$|^TestForgetErases|^TestHistoryPrune$$|\
-^TestIngestStory|^TestOutboxStats|^TestOutboxFailed|^TestHeadersOfARequest|^TestRelayedCopies|^TestSetupMakesTheTables|\
+^TestIngestStory|^TestOutboxStats|^TestOutboxFailed|^TestLearn$$|^TestHeadersOfARequest|^TestRelayedCopies|^TestSetupMakesTheTables|\
 ^TestShutdownEndsInTime$$|^TestIngestHostileCorpus$$|^TestMetricsAgreeWithTheOracle$$|\
 ^TestRebuildWhileStreamsAreRead$$|^TestRecordsNameThePreferencesInForce$$|^TestDecisionsBesideAHungServer$$|^TestSimulationInPostgres$$|\
 ^TestEventsHaveOneQueueWhile|^TestPartitionsOfAnEarlier|^TestSetupsThatAreKilled$$|^TestSetupWhoseNotes|^TestSlotsHaveOnePartition$$
