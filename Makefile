@@ -91,7 +91,7 @@ ONLY_LONG := ^TestAlertsFireByTheirFaults$$|^TestAlertsOfNotificationsAndStages$
 ^TestBrokerRestartInMidWindowOfQuorumQueues$$|^TestOutageLeavesMemoryFlat$$|^TestEdge_QueueGrows|^TestEdge_Hundreds|^TestLimit_LargeBodies|\
 ^TestShort.*Soak$$|^TestEveryFailpoint$$|^TestFloodedUser$$|^TestScenariosOfTheStore$$|^TestReleaseBinaryHasNoFailpoints$$|\
 ^TestRelease$$|^TestDockerfileBuildsTheSame$$|^TestScaleMeasurements$$|^TestNotifyMeasurements$$|\
-^TestLearnFromMany$$|^TestKill9$$|^TestRelayKill9$$|^TestStreamRelayKill9$$|^TestStreamBrokerKill9$$|^TestStrictBroker$$
+^TestLearnFromMany$$|^TestKill9$$|^TestRelayKill9$$|^TestStreamRelayKill9$$|^TestStreamBrokerKill9$$|^TestStreamClusterKill9$$|^TestStrictBroker$$
 # and these in a short form in make test, in the long one here, without the race detector
 # ten times as much in the time. `make soak` runs the other long forms too.
 LONG ?= PartitionKill9$$|OpenWindows$$|Kill9WhilePosting$$|\

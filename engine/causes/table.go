@@ -24,6 +24,7 @@ const (
 	NeedsTLS         ID = "tls-needed"
 	Handshake        ID = "tls-handshake-refused"
 	Credentials      ID = "credentials-refused"
+	Certificate      ID = "client-certificate-refused"
 	Rights           ID = "right-missing"
 	Missing          ID = "not-there"
 	Settings         ID = "settings-refused"
@@ -151,7 +152,9 @@ var accessTable = []row{
 		id: Handshake, lasts: true, sentence: "{server} refuses the TLS handshake",
 		cure: "it must take TLS 1.2 or newer, and must not ask for a client certificate, or {setting} must name one",
 		cures: map[string]string{
-			"Redis": "it must not ask for client certificates (tls-auth-clients no, or optional) and must take TLS 1.2 or newer",
+			"RabbitMQ":           "where it asks for a client certificate, certfile and keyfile in {setting} must name one that is valid today and that the broker's authority (ssl_options.cacertfile) has signed; it must take TLS 1.2 or newer",
+			"RabbitMQ's streams": "where it asks for a client certificate, certfile and keyfile in {setting} must name one that is valid today and that the broker's authority (ssl_options.cacertfile) has signed; it must take TLS 1.2 or newer",
+			"Redis":              "it must not ask for client certificates (tls-auth-clients no, or optional) and must take TLS 1.2 or newer",
 		},
 	}, {
 		id: Credentials, lasts: true, sentence: "{server} refuses user or password",
@@ -164,6 +167,9 @@ var accessTable = []row{
 			"the embedding API":     "set OPENAI_API_KEY to a key this service knows",
 			"RabbitMQ's management": "name a user with the tag monitoring, and its password, in {setting}",
 		},
+	}, {
+		id: Certificate, lasts: true, sentence: "{server} takes no account from the client certificate (auth_mechanism=external)",
+		cure: "certfile and keyfile in {setting} must name a certificate whose name is a user: its CN with ssl_cert_login_from = common_name, its whole subject without; the broker must run the plugin rabbitmq_auth_mechanism_ssl and have EXTERNAL among its auth_mechanisms",
 	}, {
 		id: Rights, lasts: true, sentence: "{server} denies a right",
 		cure: "grant the right to the user of {setting}",

@@ -67,6 +67,9 @@ func (d Dialer) Dial(ctx context.Context) (*amqp.Connection, *Socket, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := checkExternal(uri); err != nil {
+		return nil, nil, err
+	}
 	doing := "connect to " + Redact(d.DSN)
 	limit := d.Timing.Connect
 	if uri.ConnectionTimeout > 0 {
@@ -99,6 +102,9 @@ func (d Dialer) Dial(ctx context.Context) (*amqp.Connection, *Socket, error) {
 		if s != nil {
 			err = handshakeError(ctx, err, s)
 			s.Abort()
+		}
+		if external(uri) {
+			err = fmt.Errorf("%w: %w", ErrExternal, err)
 		}
 		return nil, nil, Fault(doing, err)
 	}

@@ -3,6 +3,7 @@ package rabbit
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -39,8 +40,9 @@ func ParseEndpoint(dsn string) (Endpoint, error) {
 		Host: uri.Host, Port: uri.Port, User: uri.Username, Password: uri.Password, VHost: uri.Vhost,
 		Connect: time.Duration(uri.ConnectionTimeout) * time.Millisecond,
 	}
-	for _, mechanism := range uri.AuthMechanism {
-		e.External = e.External || strings.EqualFold(mechanism, "external")
+	e.External = external(uri)
+	if err := checkExternal(uri); err != nil {
+		return Endpoint{}, err
 	}
 	if uri.Scheme == "amqps" {
 		if e.TLS, err = tlsOf(uri); err != nil {
@@ -48,6 +50,23 @@ func ParseEndpoint(dsn string) (Endpoint, error) {
 		}
 	}
 	return e, nil
+}
+
+// ErrExternal is in errors of a handshake in which the client certificate was the account.
+var ErrExternal = errors.New("by auth_mechanism=external")
+
+// external reports whether the client certificate is the account: of several mechanisms the
+// first counts.
+func external(uri amqp.URI) bool {
+	return len(uri.AuthMechanism) > 0 && strings.EqualFold(uri.AuthMechanism[0], "external")
+}
+
+func checkExternal(uri amqp.URI) error {
+	if !external(uri) || uri.Scheme == "amqps" && uri.CertFile != "" && uri.KeyFile != "" {
+		return nil
+	}
+	return engine.ConfigurationError(ReasonBadCertificate, errors.New("rabbitmq: the URL has auth_mechanism=external and no client certificate, "+
+		"which is the account then: write amqps:// or rabbitmq-stream+tls://, and name its PEM files by certfile= and keyfile="))
 }
 
 // tlsOf reads a URL's certificates, as the AMQP library does, whose function is its own.
@@ -74,6 +93,9 @@ func tlsOf(uri amqp.URI) (*tls.Config, error) {
 // Refused gives an error of a broker's refusal its cause, and the reason that refusals of
 // AMQP have.
 func Refused(server causes.Server, id causes.ID, err error) error {
+	if id == causes.Credentials && errors.Is(err, ErrExternal) {
+		id = causes.Certificate
+	}
 	explained := causes.Explain(server, id, err)
 	if reason := reasonOf[id]; reason != "" {
 		return engine.ConfigurationError(reason, explained)

@@ -32,15 +32,14 @@ func Fault(doing string, err error) error { return Names{}.Fault(doing, err) }
 func (n Names) Fault(doing string, err error) error {
 	err = fmt.Errorf("rabbitmq: %s: %w", doing, err)
 	refusal, ok := errors.AsType[*amqp.Error](err)
+	if ok && strings.HasPrefix(refusal.Reason, "remote error: tls:") { // all that the library keeps of it
+		return causes.Explain(causes.RabbitMQ, causes.Handshake, err)
+	}
 	if !ok || !refusal.Server && !refused(refusal) {
 		return causes.Known(causes.RabbitMQ, err)
 	}
 	if id := causeOf(refusal); id != "" {
-		explained := causes.Explain(causes.RabbitMQ, id, err)
-		if reason := reasonOf[id]; reason != "" {
-			return engine.ConfigurationError(reason, explained)
-		}
-		return explained
+		return Refused(causes.RabbitMQ, id, err)
 	}
 	reason, cure := n.cureOf(refusal)
 	if reason == "" {
@@ -57,7 +56,7 @@ func refused(e *amqp.Error) bool {
 
 // reasonOf has the reasons of causes that had one before there was a table.
 var reasonOf = map[causes.ID]string{
-	causes.Credentials: ReasonAccessRefused, causes.Rights: ReasonAccessRefused, causes.Missing: ReasonVHostRefused,
+	causes.Credentials: ReasonAccessRefused, causes.Certificate: ReasonAccessRefused, causes.Rights: ReasonAccessRefused, causes.Missing: ReasonVHostRefused,
 }
 
 // causeOf returns what the broker refuses everything for, "" where it is about a queue or

@@ -93,15 +93,6 @@ func TestURIs(t *testing.T) {
 	}
 }
 
-func TestExternalMechanism(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.config.URI += "?auth_mechanism=external"
-	if _, err := Dial(s.ctx(), s.config); !errors.Is(err, mechanismNotSupported) || engine.KindOf(err) != engine.Configuration {
-		t.Errorf("a broker without the plugin for certificates: %v", err)
-	}
-}
-
 // The certificate is verified, and what is wrong with it is told.
 //
 // Promise(rabbitmq/stream-faults)
@@ -134,6 +125,11 @@ func TestTLS(t *testing.T) {
 		if cause, known := errors.AsType[*causes.Error](err); !known || cause.ID != want {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+	external := trusting + "&auth_mechanism=external&" + url.Values{"certfile": {certificate}, "keyfile": {key}}.Encode()
+	_, err = Dial(s.ctx(), Config{URI: external, Timing: sitetest.Quick})
+	if cause, known := errors.AsType[*causes.Error](err); !known || cause.ID != causes.Certificate || !errors.Is(err, mechanismNotSupported) {
+		t.Errorf("a broker without the plugin for certificates: %v", err)
 	}
 	if _, err := Dial(s.ctx(), Config{URI: uri, Timing: sitetest.Quick}); !errors.As(err, new(x509.UnknownAuthorityError)) {
 		t.Error(err)

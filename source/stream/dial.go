@@ -59,6 +59,9 @@ func dial(ctx context.Context, config Config, e rabbit.Endpoint, address string)
 	if err := c.handshake(ctx, e, config.Name); err != nil {
 		c.end(err)
 		c.working.Wait()
+		if e.External {
+			err = fmt.Errorf("%w: %w", rabbit.ErrExternal, err)
+		}
 		return nil, fault(doing, err)
 	}
 	c.working.Go(c.beat)

@@ -143,7 +143,7 @@ func closeAll(ctx context.Context, nodes map[Node]*Conn) {
 }
 
 var (
-	errNoLeader  = errors.New("it has no leader at present")
+	errNoLeader  = errors.New("it has no leader at present: where that lasts, start the nodes that hold it (rabbitmqctl cluster_status), as more than half of them have to run")
 	errOtherNode = errors.New("another node answers there")
 )
 

@@ -1,6 +1,7 @@
 package rabbittest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -22,7 +23,8 @@ type Broker struct {
 	process.Server
 	installation
 	node   string
-	mapper *process.Process // epmd: which port the node listens on, for rabbitmqctl
+	mapper *process.Process // epmd: which port the node listens on, for rabbitmqctl; nil: first's
+	first  *Broker          // of the cluster; nil: it is the first, or alone
 	vhosts atomic.Int64
 }
 
@@ -112,6 +114,7 @@ const (
 	lastControlPort = firstControlPort + 10
 	streamPort      = lastControlPort + 1
 	streamTLSPort   = streamPort + 1
+	amqpTLSPort     = streamTLSPort + 1
 )
 
 // options are what a broker of tests may be unlike others in.
@@ -120,8 +123,12 @@ type options struct {
 	timeout    time.Duration // its consumer_timeout
 	statistics bool
 	streams    bool      // the stream protocol, too
-	files      *TLSFiles // of the stream protocol with TLS; nil: without
+	files      *TLSFiles // of listeners with TLS; nil: without
+	first      *Broker   // of the cluster that it joins; nil: none
 }
+
+// accounts reports whether certificates are users.
+func (o options) accounts() bool { return o.files != nil && o.files.Accounts }
 
 // plugins are those that the node is to start.
 func (o options) plugins() []string {
@@ -132,6 +139,9 @@ func (o options) plugins() []string {
 	if o.streams {
 		all = append(all, "rabbitmq_stream")
 	}
+	if o.accounts() {
+		all = append(all, "rabbitmq_auth_mechanism_ssl")
+	}
 	return all
 }
 
@@ -141,7 +151,7 @@ func launch(dir string, o options) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Broker{installation: in, Server: process.Server{Dir: dir, Path: in.server}}
+	b := &Broker{installation: in, Server: process.Server{Dir: dir, Path: in.server}, first: o.first}
 	if b.Ports, err = process.ClaimPorts(); err != nil {
 		return nil, err
 	}
@@ -169,8 +179,12 @@ func (b *Broker) start(o options) (err error) {
 	if err := b.writeFiles(o); err != nil {
 		return err
 	}
-	if b.mapper, err = process.Start(b.Dir, "epmd", b.Env, b.epmd,
-		"-address", "127.0.0.1", "-port", b.port(epmdPort)); err != nil {
+	if b.first != nil {
+		err = b.join()
+	} else {
+		b.mapper, err = process.Start(b.Dir, "epmd", b.Env, b.epmd, "-address", "127.0.0.1", "-port", b.port(epmdPort))
+	}
+	if err != nil {
 		return err
 	}
 	if err := b.Boot(); err != nil || !b.strict() {
@@ -197,7 +211,7 @@ func (b *Broker) writeFiles(o options) error {
 	if o.statistics {
 		config += fmt.Sprintf("collect_statistics_interval = 500\nprometheus.tcp.ip = 127.0.0.1\nprometheus.tcp.port = %s\n", b.port(prometheusPort))
 	}
-	config += b.streamConfig(o)
+	config += b.streamConfig(o) + b.clusterConfig()
 	// How often a channel looks for what it holds too long has no name there; a
 	// minute by default.
 	tick := time.Minute
@@ -233,7 +247,7 @@ func (b *Broker) environment(scripts string) []string {
 		"LANG=C.UTF-8",
 		"HOME=" + b.Dir,
 		"RABBITMQ_SCRIPTS_DIR=" + scripts,
-		"ERL_EPMD_PORT=" + b.port(epmdPort),
+		"ERL_EPMD_PORT=" + cmp.Or(b.first, b).port(epmdPort),
 		"ERL_EPMD_ADDRESS=127.0.0.1",
 		"RABBITMQ_NODENAME=" + b.node,
 		"RABBITMQ_DIST_PORT=" + b.port(distPort),

@@ -10,7 +10,7 @@ import (
 // Proxy is a TCP relay in front of a broker that can stop, slow and cut what
 // passes through it.
 type Proxy struct {
-	target   string
+	targets  []string
 	listener net.Listener
 	working  sync.WaitGroup
 
@@ -22,10 +22,11 @@ type Proxy struct {
 	closed bool
 }
 
-// NewProxy starts a relay to an address and ends it with the test.
-func NewProxy(t testing.TB, target string) *Proxy {
+// NewProxy starts a relay to the first of some addresses that answers, as a load balancer does,
+// and ends it with the test.
+func NewProxy(t testing.TB, targets ...string) *Proxy {
 	t.Helper()
-	p, err := Relay(target)
+	p, err := Relay(targets...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,13 +34,13 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// Relay starts a relay to an address. The caller closes it.
-func Relay(target string) (*Proxy, error) {
+// Relay is [NewProxy] without a test. The caller closes it.
+func Relay(targets ...string) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{target: target, listener: listener, conns: map[net.Conn]struct{}{}}
+	p := &Proxy{targets: targets, listener: listener, conns: map[net.Conn]struct{}{}}
 	p.working.Go(p.accept)
 	return p, nil
 }
@@ -108,8 +109,14 @@ func (p *Proxy) accept() {
 
 func (p *Proxy) relay(client net.Conn) {
 	defer client.Close()
-	server, err := net.Dial("tcp", p.target)
-	if err != nil {
+	var server net.Conn
+	for _, target := range p.targets {
+		var err error
+		if server, err = net.Dial("tcp", target); err == nil {
+			break
+		}
+	}
+	if server == nil {
 		return
 	}
 	defer server.Close()

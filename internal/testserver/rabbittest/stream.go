@@ -10,8 +10,13 @@ import (
 	"keyfold/internal/testserver/process"
 )
 
-// TLSFiles are the PEM files of a listener with TLS.
-type TLSFiles struct{ Authority, Certificate, Key string }
+// TLSFiles are the PEM files of listeners with TLS.
+type TLSFiles struct {
+	Authority, Certificate, Key string
+	// Accounts has the CN of a client's certificate be a user (SASL EXTERNAL). A client
+	// without a certificate of the authority is refused.
+	Accounts bool
+}
 
 // SharedStreams is [SharedVersion] with a broker that speaks the stream protocol too.
 func SharedStreams(t testing.TB, major int) *Broker {
@@ -28,7 +33,7 @@ var sharedStreams = map[int]func(testing.TB) *Broker{
 }
 
 // StartStreams is [StartVersion] with a broker that speaks the stream protocol too, with
-// files also over TLS.
+// files both protocols also over TLS.
 func StartStreams(t testing.TB, major int, files *TLSFiles) *Broker {
 	t.Helper()
 	return process.ForTest(t, launchStreams(major, files))
@@ -53,8 +58,11 @@ func (b *Broker) streamConfig(o options) string {
 		b.StreamAddress(), b.port(streamPort))
 	if o.files != nil {
 		text += fmt.Sprintf("stream.listeners.ssl.1 = %s\nstream.advertised_tls_port = %s\n"+
-			"ssl_options.cacertfile = %s\nssl_options.certfile = %s\nssl_options.keyfile = %s\n",
-			b.StreamTLSAddress(), b.port(streamTLSPort), o.files.Authority, o.files.Certificate, o.files.Key)
+			"ssl_options.cacertfile = %s\nssl_options.certfile = %s\nssl_options.keyfile = %s\nlisteners.ssl.1 = %s\n",
+			b.StreamTLSAddress(), b.port(streamTLSPort), o.files.Authority, o.files.Certificate, o.files.Key, b.TLSAddress())
+	}
+	if o.accounts() {
+		text += "ssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = true\nssl_cert_login_from = common_name\nauth_mechanisms.1 = PLAIN\nauth_mechanisms.2 = EXTERNAL\n"
 	}
 	return text
 }
@@ -66,7 +74,7 @@ func (b *Broker) streamsAnswer(ctx context.Context, o options) bool {
 		addresses = append(addresses, b.StreamAddress())
 	}
 	if o.files != nil {
-		addresses = append(addresses, b.StreamTLSAddress())
+		addresses = append(addresses, b.StreamTLSAddress(), b.TLSAddress())
 	}
 	for _, address := range addresses {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
@@ -83,6 +91,9 @@ func (b *Broker) StreamAddress() string { return b.Ports.Address(streamPort) }
 
 // StreamTLSAddress see [Broker.StreamAddress].
 func (b *Broker) StreamTLSAddress() string { return b.Ports.Address(streamTLSPort) }
+
+// TLSAddress is where AMQP is spoken with TLS.
+func (b *Broker) TLSAddress() string { return b.Ports.Address(amqpTLSPort) }
 
 // StreamURI returns the URL of a virtual host for the user guest behind an address of the
 // stream protocol.

@@ -118,6 +118,9 @@ func (s *Share) Poll(items int) (mine []bool, workers int, err error) {
 	return mine, s.membership.Workers, nil
 }
 
+// Settled reports whether no worker has come or gone of late.
+func (s *Share) Settled() bool { return s.membership.Settled() }
+
 // Lock takes an item, and reports false where another worker has it still.
 func (s *Share) Lock(item string) (bool, error) {
 	defer s.bounded()()

@@ -19,6 +19,7 @@ type Share interface {
 	Ended() <-chan struct{}
 	Close(ctx context.Context)
 	Poll(items int) (mine []bool, workers int, err error)
+	Settled() bool
 	Lock(item string) (bool, error)
 	Unlock(item string) error
 }
@@ -34,13 +35,16 @@ type sharing struct {
 	looked  time.Time       // at the broker
 	reading sync.WaitGroup
 	mine    map[rabbit.Stream]*assigned
+	settled int // polls in a row, since the last try to adopt a stream, in which the count did not change
+	last    int // the stream of the last try
 }
 
 // assigned is a stream that this worker reads.
 type assigned struct {
 	*streamReader
-	stop context.CancelFunc
-	done chan struct{}
+	adopted bool // another worker's, which does not read it
+	stop    context.CancelFunc
+	done    chan struct{}
 }
 
 // lookEvery is how often the broker is asked for streams: a setup may have made others.
@@ -124,6 +128,9 @@ func (s *sharing) poll(ctx context.Context) error {
 		return err
 	}
 	s.reader.Stats.Workers.Store(int64(workers))
+	if err := s.adopt(ctx, mine); err != nil {
+		return err
+	}
 	var leaving []*assigned
 	for i, one := range s.streams {
 		a, reads := s.mine[one]
@@ -132,7 +139,7 @@ func (s *sharing) poll(ctx context.Context) error {
 			if err := s.take(ctx, one); err != nil {
 				return err
 			}
-		case !mine[i] && reads:
+		case !mine[i] && reads && !(a.adopted && s.share.Settled()):
 			leaving = append(leaving, a)
 			delete(s.mine, one)
 		}
@@ -140,6 +147,37 @@ func (s *sharing) poll(ctx context.Context) error {
 	err = s.handOver(ctx, leaving)
 	s.reader.Stats.Owned.Store(int64(len(s.mine)))
 	return err
+}
+
+// pollsToAdopt is how many polls lie between two tries to adopt a stream: each one that fails
+// costs a channel, and a line in the broker's log.
+const pollsToAdopt = 10
+
+// adopt reads one stream, if there is one, whose worker by the count does not read it, until the
+// count changes. A broker that lost a node counts the workers that were connected there until the
+// node is back (rabbitmq-server#2421).
+func (s *sharing) adopt(ctx context.Context, mine []bool) error {
+	if s.settled++; !s.share.Settled() {
+		s.settled = 0
+	}
+	if s.settled < pollsToAdopt {
+		return nil
+	}
+	for range s.streams {
+		s.last = (s.last + 1) % len(s.streams)
+		one := s.streams[s.last]
+		if mine[s.last] || s.mine[one] != nil {
+			continue
+		}
+		err := s.take(ctx, one)
+		if a := s.mine[one]; a != nil {
+			a.adopted = true // and there may be others: the next poll tries
+		} else {
+			s.settled = 0
+		}
+		return err
+	}
+	return nil
 }
 
 // take reads a stream, unless another worker does still.
