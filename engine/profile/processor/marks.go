@@ -173,12 +173,12 @@ func (w *work) marks() profile.Marks {
 	return before.After(p)
 }
 
-// marked is the profile with nothing but other marks.
-func (f *flush) marked(w *work, now engine.Millis) *profile.Profile {
-	p := *w.profile
+// marked is the next version of a profile, with nothing folded.
+func (e *Engine) marked(of *profile.Profile, now engine.Millis) *profile.Profile {
+	p := *of
 	p.Version++
 	p.WrittenAt = now
-	p.Applied = p.Applied.WithRead(rand.Uint64(), nil, now, f.config.IDs)
+	p.Applied = p.Applied.WithRead(rand.Uint64(), nil, now, e.config.IDs)
 	return &p
 }
 
