@@ -225,6 +225,13 @@ func (r *rebuilding) marks(user int32, before *profile.Profile) (profile.Marks, 
 	if err != nil {
 		return nil, err
 	}
+	if before != nil {
+		for _, at := range streamed.Settled {
+			if cause := before.Ahead(at); cause != nil {
+				return nil, changed(cause)
+			}
+		}
+	}
 	ids := make(map[profile.AppliedID]bool, len(streamed.Events)) // true: it was folded
 	for _, e := range streamed.Events {
 		ids[e.ID] = false
