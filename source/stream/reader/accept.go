@@ -55,11 +55,11 @@ func Changed(ctx context.Context, client stream.Config, names rabbit.Names, s St
 		one, _ := names.StreamOf(s.Stream)
 		var found contradiction
 		found, err = contradicted(ctx, client, s, one.ID(number), at, load)
-		if change.Cause = found.anew; found.ahead != nil { // marks of that epoch know what was read
-			change.Cause, number = cmp.Or(found.anew, found.ahead), found.epoch.Epoch()
+		if change.Cause = cmp.Or(found.anew, found.ahead); found.ahead != nil {
+			number = found.epoch.Epoch()
 			change.To = profile.Position{Offset: s.First, Epoch: profile.Epoch{Number: number, From: s.First}}
-			if found.anew == nil {
-				return change, err
+			if found.anew == nil && err == nil { // marks of that epoch know what was read
+				return change, nil
 			}
 		}
 	}
