@@ -46,13 +46,18 @@ type Applied struct {
 	Groups []Group     // oldest first
 	IDs    []AppliedID // of all groups, in their order
 	// Floor is a time by which all writes were made whose ids were dropped, 0 while
-	// none was. It never falls.
+	// none was. It never falls, but from [Undated].
 	Floor engine.Millis
 
 	// groupRoom and idRoom are how much room behind the slices is not taken yet;
 	// nil for a record that owns none. See grow.
 	groupRoom, idRoom *atomic.Int64
 }
+
+// Undated is the floor of a write that dropped ids of its own events: no time that was taken
+// before the write is late enough, as a look in between did not find them. No copy can be proven
+// new until the next write takes its own time, which is after this write, for the floor.
+const Undated = engine.Millis(253402300799999) // the last one of the year 9999
 
 // AppliedID is what a profile keeps of an event: the first half of its digest.
 // Among 2^18 ids, a new event meets an equal one of another once in 2^46.
@@ -90,9 +95,12 @@ func (a Applied) WithRead(write uint64, ids []AppliedID, now engine.Millis, limi
 func (a Applied) with(g Group, ids []AppliedID, limits IDLimits) Applied {
 	g.At = a.after(g.At)
 	next := a
+	if a.Floor == Undated {
+		next.Floor = g.At
+	}
 	groups, dropped := a.expired(len(ids), g.At, limits)
 	if dropped > 0 {
-		next.Floor = max(a.Floor, a.writtenBy(groups, g.At))
+		next.Floor = max(next.Floor, a.writtenBy(groups, g.At))
 	}
 	next.Groups, next.groupRoom = grow(a.Groups[groups:], a.groupRoom, 1)
 	next.Groups = append(next.Groups, g)

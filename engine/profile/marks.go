@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 
 	"keyfold/engine"
@@ -14,6 +15,9 @@ import (
 // on, the stream's generation from bit 8, and its partition from bit 1; bits 0 and 7 are free.
 // 0 is no stream, as generations count from 1.
 type StreamID uint32
+
+// Epoch returns the epoch's number.
+func (s StreamID) Epoch() uint16 { return uint16(s >> 16) }
 
 // Place is where an event stands: an offset of a stream. The zero value is of an event
 // that came by no stream.
@@ -315,16 +319,35 @@ func readAscending(b []byte) (offsets []uint64, rest []byte, err error) {
 // clockMargin is by how much the broker's clock and the store's may differ.
 const clockMargin = engine.Millis(5 * 60 * 1000)
 
-// Contradicts reports whether the profile's marks cannot be about this event: it is done by
-// them, and was appended after they were written. The stream was made anew under its name,
-// or lost its end.
-func (p *Profile) Contradicts(at Place, appended engine.Millis) bool {
-	return p.AppendedAfter(appended) && p.Marks.Done(at)
+// Contradicts returns what shows that the profile's marks cannot be about this event, nil where
+// nothing does. Either it is done by them, and was appended after they were written: the stream was
+// made anew under its name, or lost its end. Or the reader's position was lost: see
+// [Profile.Ahead].
+func (p *Profile) Contradicts(at Place, appended engine.Millis) error {
+	if appended > p.WrittenAt+clockMargin && p.Marks.Done(at) {
+		return fmt.Errorf("offset %d was stored at %v, and the profile of user %d, written at %v, has a mark above it: the stream was made anew or lost its end",
+			at.Offset, appended.Time(), p.UserID, p.WrittenAt.Time())
+	}
+	return p.Ahead(at)
 }
 
-// AppendedAfter reports whether an event was appended to its stream after the profile was
-// written, by more than the clocks may differ: no mark of that profile can be about it, and
-// the stream is another one of the same name.
-func (p *Profile) AppendedAfter(at engine.Millis) bool {
-	return at > p.WrittenAt+clockMargin
+// Ahead returns an error where the profile has marks of a later epoch of a place's stream: the
+// position that had the epoch was lost, and marks of an earlier stream would stand for this one.
+func (p *Profile) Ahead(at Place) error {
+	if latest := p.Marks.Latest(at.Stream); latest != at.Stream {
+		return fmt.Errorf("it is read in epoch %d, and the profile of user %d has marks of epoch %d: the position that had the epoch was lost",
+			at.Stream.Epoch(), p.UserID, latest.Epoch())
+	}
+	return nil
+}
+
+// Latest returns the latest epoch of a stream that there are marks of, and the given one where
+// none is later.
+func (m Marks) Latest(s StreamID) StreamID {
+	for _, mark := range m {
+		if uint16(mark.Stream) == uint16(s) {
+			s = max(s, mark.Stream)
+		}
+	}
+	return s
 }

@@ -41,7 +41,8 @@ type Fingerprint struct {
 
 // Positions keeps a position per stream, in the store of the profiles: what a position says to
 // be settled has to be in that store. An earlier position costs a second reading, and so does
-// a lost one whose stream is in its first epoch.
+// a lost one whose stream is in its first epoch. In a later one the stream is not read: see
+// [Profile.Ahead].
 type Positions interface {
 	// LoadPosition returns the position of a stream, the zero value where there is none.
 	LoadPosition(ctx context.Context, stream string) (Position, error)

@@ -22,9 +22,7 @@ func (s store) Now(context.Context) (engine.Millis, error) { return s.world.now(
 
 // Swap implements [profile.Profiles].
 func (s store) Swap(ctx context.Context, profiles []*profile.Profile) []error {
-	if ctx.Value(rebuilding{}) == nil { // that one's floor is the time of its write: see decision 014
-		pause(ctx)
-	}
+	pause(ctx)
 	w := s.world
 	answers := make([]error, len(profiles))
 	for i, p := range profiles {

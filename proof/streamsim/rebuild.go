@@ -45,7 +45,7 @@ func (w *world) rebuild(user int32) *flight {
 			return
 		}
 		w.note("user %d is rebuilt", user)
-		store{w}.Swap(ctx, []*profile.Profile{next.Profile})
+		_ = e.Replace(ctx, next.Profile)
 	})
 }
 

@@ -78,7 +78,8 @@ func newWorld(number uint64) *world {
 	w.makeEvents()
 	c := &w.config
 	c.Dimensions, c.Lambda = len(w.events), 0
-	c.IDs = profile.IDLimits{Retention: time.Hour, Horizon: time.Duration(w.r.IntN(40)) * time.Millisecond, Min: 1, Keep: 1 + w.r.IntN(4)}
+	// No horizon, 0, is for what has no broker.
+	c.IDs = profile.IDLimits{Retention: time.Hour, Horizon: time.Duration(1+w.r.IntN(40)) * time.Millisecond, Min: 1, Keep: 1 + w.r.IntN(4)}
 	c.IDs.Max = c.IDs.Keep
 	c.Pause, c.MaxPause = time.Nanosecond, time.Nanosecond
 	c.CacheBytes = int64(w.r.IntN(2)) << 20

@@ -228,13 +228,12 @@ func (r *rebuilder) try(user int32) error {
 		r.notRebuilt(user, err)
 		return nil
 	}
-	same := r.compare(user, old, next.Profile)
-	if same {
+	if r.compare(user, old, next.Profile) && old.Applied.Floor != profile.Undated {
 		r.done.Same++
 		return nil
 	}
 	if !r.cmd.DryRun {
-		if err := r.store.Swap(r.Ctx, []*profile.Profile{next.Profile})[0]; err != nil {
+		if err := r.taste.Replace(r.Ctx, next.Profile); err != nil {
 			return err
 		}
 	}

@@ -25,7 +25,8 @@ func (c *acceptCmd) Help() string {
 	return `Workers do not read a stream that was deleted and made anew, or that lost its end (stream_changed): its
 offsets are of other events than the marks in profiles are of. Accepted, it is read as a new stream: what was stored after
 the last chunk that was read of the earlier one, under marks of its own. Workers may run; they begin within some seconds. Where
-nothing has changed, nothing is done.
+nothing has changed, nothing is done. One whose position was lost after it had been accepted is read from its first offset on, under
+the marks that profiles have: they know what was read.
 
 An event of the earlier stream that is in the new one too is folded once where its profile still has its id
 (IDEMPOTENCY_WINDOW), and twice where it has not: nothing else tells the two apart. What was lost with the earlier stream
@@ -126,10 +127,10 @@ func (c *acceptCmd) print(w *cli.Text, rows []accepted) {
 			continue
 		}
 		changed = true
-		done := "is read as a new one"
+		done := "is read"
 		switch {
 		case c.DryRun:
-			done = "would be read as a new one"
+			done = "would be read"
 		case !r.Accepted:
 			w.Line("%s: another command has set its position meanwhile; nothing was changed by this one", r.Stream)
 			continue

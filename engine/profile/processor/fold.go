@@ -52,7 +52,7 @@ func (f *flush) compose(w *work, now engine.Millis) {
 		f.finish(w, engine.Verdict{Outcome: engine.Duplicate})
 		return
 	default:
-		w.next = f.marked(w, now)
+		w.next = f.marked(w.profile, now)
 	}
 	w.next.Marks = marks
 }

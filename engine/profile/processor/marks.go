@@ -55,24 +55,29 @@ func (w *work) addEvents(more []profile.Delivery) {
 	w.events = b.Deliveries
 }
 
-// streamChanged reports a stream that was made anew under its name: an event that is done by
-// a mark, and was appended after the mark was written. Nothing of the work is settled.
+// streamChanged reports an event that the profile's marks cannot be about: its stream is another
+// one, or its position was lost. Nothing of the work is settled.
 func (f *flush) streamChanged(w *work) bool {
 	if w.profile == nil {
 		return false
 	}
 	for i := range w.events {
 		d := &w.events[i]
-		if d.Reader != nil && w.profile.Contradicts(d.Place, d.Appended) {
-			err := engine.ConfigurationError("stream_changed", fmt.Errorf(
-				"offset %d was appended at %v, and the profile of user %d, written at %v, has a mark above it: the stream was made anew or lost its end. Nothing more is read from it until it is accepted: %s",
-				d.Place.Offset, d.Appended.Time(), w.user, w.profile.WrittenAt.Time(), profile.AcceptCommand))
+		if d.Reader == nil {
+			continue
+		}
+		if cause := w.profile.Contradicts(d.Place, d.Appended); cause != nil {
+			err := changed(cause)
 			f.ports.OnConfigError(err)
 			f.finish(w, engine.Verdict{Outcome: engine.Unsettled, Err: err})
 			return true
 		}
 	}
 	return false
+}
+
+func changed(cause error) error {
+	return engine.ConfigurationError("stream_changed", fmt.Errorf("a stream is another one than marks are of: %w. Nothing more is read from it until it is accepted: %s", cause, profile.AcceptCommand))
 }
 
 // dropMarked settles the events that are done by their marks. Copies of them are judged by
@@ -173,12 +178,12 @@ func (w *work) marks() profile.Marks {
 	return before.After(p)
 }
 
-// marked is the profile with nothing but other marks.
-func (f *flush) marked(w *work, now engine.Millis) *profile.Profile {
-	p := *w.profile
+// marked is the next version of a profile, with nothing folded.
+func (e *Engine) marked(of *profile.Profile, now engine.Millis) *profile.Profile {
+	p := *of
 	p.Version++
 	p.WrittenAt = now
-	p.Applied = p.Applied.WithRead(rand.Uint64(), nil, now, f.config.IDs)
+	p.Applied = p.Applied.WithRead(rand.Uint64(), nil, now, e.config.IDs)
 	return &p
 }
 

@@ -258,3 +258,37 @@ func TestStreamMadeAnew(t *testing.T) {
 		t.Errorf("clocks may differ by minutes: %v", f.faults)
 	}
 }
+
+// A stream whose position was lost is read in an epoch before the one that marks are of: nothing
+// of it is settled, and no rebuild marks it.
+//
+// Promise(streams/lost-epoch)
+func TestMarksOfALaterEpoch(t *testing.T) {
+	f, l := newFixture(t), newLog()
+	f.apply(l.read([]uint64{9}, view(1, "a", 1, 1000)))
+	p := *f.profile(t, 1)
+	p.Version++
+	p.Marks = append(slices.Clone(p.Marks), profile.Mark{Stream: p.Marks[0].Stream | 2<<16, Next: 3})
+	if err := f.store.Swap(t.Context(), []*profile.Profile{&p})[0]; err != nil {
+		t.Fatal(err)
+	}
+	f.Engine = f.engine(t)
+	read := view(1, "b", 1, 1000)
+	f.apply(l.read([]uint64{10}, read))
+	if read.want(t, engine.Unsettled); len(f.faults) != 1 || engine.ReasonOf(f.faults[0]) != "stream_changed" {
+		t.Errorf("faults %v", f.faults)
+	}
+	ports := processor.Ports{Profiles: f, Products: resolver[int32]{&f.ports, "product"}, Phrases: resolver[string]{&f.ports, "phrase"}}
+	for epoch, refused := range []bool{true, true, false} {
+		ports.Streamed = func(context.Context, int32) (profile.Streamed, error) {
+			return profile.Streamed{Settled: []profile.Place{{Stream: p.Marks[0].Stream | profile.StreamID(epoch)<<16}}}, nil
+		}
+		e, err := processor.New(f.config, ports)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Rebuild(t.Context(), 1, &p, history(false, read)); (engine.ReasonOf(err) == "stream_changed") != refused {
+			t.Errorf("rebuilt in epoch %d: %v", epoch, err)
+		}
+	}
+}

@@ -47,8 +47,9 @@ const rebuildChunk = 1000
 //
 // The ids old knows are kept, and those of events still in flight join them: a copy
 // that is delivered later is known. So do the newest others, as a queue may have
-// stood still for days; where some find no room, the floor rises, so that copies of
-// them that say when they were first seen are told from new events. A profile made under other settings is
+// stood still for days; where some find no room, the floor rises above the time of the write
+// ([Engine.Replace]), so that copies of them that say when they were first seen are told from new
+// events. A profile made under other settings is
 // replaced like any other: that is the cure for it. Errors: [ErrErased],
 // [ErrInFlight], those of the history and of streams, and of vectors that cannot be had for now.
 //
@@ -224,6 +225,13 @@ func (r *rebuilding) marks(user int32, before *profile.Profile) (profile.Marks, 
 	if err != nil {
 		return nil, err
 	}
+	if before != nil {
+		for _, at := range streamed.Settled {
+			if cause := before.Ahead(at); cause != nil {
+				return nil, changed(cause)
+			}
+		}
+	}
 	ids := make(map[profile.AppliedID]bool, len(streamed.Events)) // true: it was folded
 	for _, e := range streamed.Events {
 		ids[e.ID] = false
@@ -271,7 +279,22 @@ func (r *rebuilding) record(now engine.Millis) profile.Applied {
 	left := max(0, len(r.recentIDs)-room)
 	record := r.applied.With(rand.Uint64(), slices.Concat(r.recentIDs[left:], r.inFlight), now, r.config.IDs)
 	if left > 0 {
-		record.Floor = max(record.Floor, record.Last())
+		record.Floor = profile.Undated
 	}
 	return record
+}
+
+// Replace writes a profile that was made anew, which then is in the store. Where some of its ids
+// found no room, a second write dates the floor. An error of that one, as of the first, is
+// answered by another rebuild; a worker's next write of the user dates it too.
+func (e *Engine) Replace(ctx context.Context, p *profile.Profile) error {
+	err := e.ports.Profiles.Swap(ctx, []*profile.Profile{p})[0]
+	if err != nil || p.Applied.Floor != profile.Undated {
+		return err
+	}
+	now, err := e.ports.Profiles.Now(ctx)
+	if err != nil {
+		return err
+	}
+	return e.ports.Profiles.Swap(ctx, []*profile.Profile{e.marked(p, now)})[0]
 }

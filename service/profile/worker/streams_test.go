@@ -515,7 +515,7 @@ func (s *streamSite) mark(next uint64, ago time.Duration) {
 		changed := *p
 		changed.Version++
 		changed.WrittenAt -= engine.Millis(ago.Milliseconds())
-		changed.Marks = profile.Marks{{Stream: p.Marks[0].Stream, Next: next}}
+		changed.Marks = profile.Marks{{Stream: p.Marks[len(p.Marks)-1].Stream, Next: next}}
 		if err := s.store.Swap(s.T.Context(), []*profile.Profile{&changed})[0]; err != nil {
 			s.T.Fatal(err)
 		}

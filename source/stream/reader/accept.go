@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,7 @@ func Changed(ctx context.Context, client stream.Config, names rabbit.Names, s St
 			return nil, err
 		}
 	}
+	number := at.Epoch.Number
 	if change.Cause = differs(at, first); change.Cause != nil {
 		change.To, err = newSince(ctx, client, s, at.Chunk.Timestamp)
 	} else if s.End > 0 {
@@ -51,16 +53,24 @@ func Changed(ctx context.Context, client stream.Config, names rabbit.Names, s St
 		change.To = at
 		change.To.Offset = max(at.Offset, at.Epoch.From)
 		one, _ := names.StreamOf(s.Stream)
-		change.Cause, err = contradicted(ctx, client, s, one.ID(at.Epoch.Number), at, load)
+		var found contradiction
+		found, err = contradicted(ctx, client, s, one.ID(number), at, load)
+		if change.Cause = cmp.Or(found.anew, found.ahead); found.ahead != nil {
+			number = found.epoch.Epoch()
+			change.To = profile.Position{Offset: s.First, Epoch: profile.Epoch{Number: number, From: s.First}}
+			if found.anew == nil && err == nil { // marks of that epoch know what was read
+				return change, nil
+			}
+		}
 	}
 	if err != nil || change.Cause == nil {
 		return nil, err
 	}
-	if at.Epoch.Number == math.MaxUint16 {
+	if number == math.MaxUint16 {
 		return nil, fmt.Errorf("stream %s was accepted %d times, which is as often as can be: make streams of a new generation by %s",
 			s.Stream, math.MaxUint16, rabbit.SetupStreamsCommand)
 	}
-	change.To.Epoch = profile.Epoch{Number: at.Epoch.Number + 1, From: max(change.To.Offset, s.First)}
+	change.To.Epoch = profile.Epoch{Number: number + 1, From: max(change.To.Offset, s.First)}
 	return change, nil
 }
 
@@ -112,9 +122,16 @@ func newSince(ctx context.Context, client stream.Config, s State, since engine.M
 // usersAtOnce is how many events are compared with their users' profiles at a time.
 const usersAtOnce = 500
 
-// contradicted looks for an event from the position on that a profile's mark says is done,
-// though it was stored after the profile was written.
-func contradicted(ctx context.Context, client stream.Config, s State, id profile.StreamID, at profile.Position, load Load) (cause, err error) {
+// contradiction is what profiles show of a stream and its position.
+type contradiction struct {
+	epoch profile.StreamID // the latest that there are marks of
+	ahead error            // it is later than the position's
+	anew  error            // its marks are of another stream
+}
+
+// contradicted looks from the position on for an event that its user's marks cannot be about.
+func contradicted(ctx context.Context, client stream.Config, s State, id profile.StreamID, at profile.Position, load Load) (found contradiction, err error) {
+	found.epoch = id
 	type waiting struct {
 		place  profile.Place
 		stored engine.Millis
@@ -126,11 +143,19 @@ func contradicted(ctx context.Context, client stream.Config, s State, id profile
 		if _, ok := errors.AsType[*engine.UnreadableError](err); err != nil && !ok {
 			return err
 		}
-		for i, p := range profiles {
-			if p != nil && cause == nil && p.Contradicts(events[i].place, events[i].stored) {
-				cause = fmt.Errorf("offset %d was stored at %v, and the profile of user %d, written at %v, has a mark above it",
-					events[i].place.Offset, events[i].stored.Time(), users[i], p.WrittenAt.Time())
+		for _, p := range profiles {
+			if p != nil {
+				found.epoch = max(found.epoch, p.Marks.Latest(id))
 			}
+		}
+		for i, p := range profiles {
+			if p == nil || p.Marks.Latest(id) != found.epoch {
+				continue
+			}
+			place := events[i].place
+			found.ahead = cmp.Or(found.ahead, p.Ahead(place))
+			place.Stream = found.epoch
+			found.anew = cmp.Or(found.anew, p.Contradicts(place, events[i].stored))
 		}
 		events, users = events[:0], users[:0]
 		return nil
@@ -153,10 +178,10 @@ func contradicted(ctx context.Context, client stream.Config, s State, id profile
 		if err == nil && (len(users) >= usersAtOnce || c.Next() >= s.End) {
 			err = compare()
 		}
-		return cause == nil && c.Next() < s.End, err
+		return cmp.Or(found.anew, found.ahead) == nil && c.Next() < s.End, err
 	})
 	if err == nil && len(users) > 0 { // the broker had no more
 		err = compare()
 	}
-	return cause, err
+	return found, err
 }

@@ -270,9 +270,12 @@ func (r *streamReader) save(ctx context.Context) {
 	r.mu.Unlock()
 }
 
-// lookForRewind returns a conflict where the position was set back.
+// lookForRewind returns a conflict where the position was set back. One that was lost is stored again.
 func (r *streamReader) lookForRewind(ctx context.Context, at profile.Position) error {
 	stored, err := r.owner.ports.Positions.LoadPosition(ctx, r.name)
+	if err == nil && stored == (profile.Position{}) && at != stored {
+		return r.owner.ports.Positions.SavePosition(ctx, r.name, at)
+	}
 	if err == nil && stored.Rewinds != at.Rewinds {
 		err = engine.ErrConflict
 	}
