@@ -196,7 +196,7 @@ func (s *Set) InHand(user int32) []profile.Place {
 	if !found {
 		return nil
 	}
-	places := make([]profile.Place, 0, 16) // most have no more
+	places := make([]profile.Place, 0, 8) // most have no more
 	for {
 		i := s.item(number)
 		places = append(places, profile.Place{Stream: s.stream, Offset: i.offset})
