@@ -209,9 +209,17 @@ func engineRun(ctx context.Context, config settings.Config, products shop, event
 // cpuTime is the process's user and system time: on a machine that others use
 // too, it says more than the clock on the wall.
 func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
+	u := usage()
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// kernelTime is the process's system time.
+func kernelTime() time.Duration {
+	u := usage()
+	return time.Duration(u.Stime.Nano())
+}
+
+func usage() (u syscall.Rusage) {
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return u
 }

@@ -20,12 +20,12 @@ type Set struct {
 	stream profile.StreamID
 
 	mu    sync.Mutex
-	items []item         // under mu: from the first that is not settled on, ascending
-	base  uint32         // under mu: the number of the first of items, which are counted round and round
-	next  uint64         // under mu: one above the last offset delivered
-	users map[int32]ends // under mu: of the users that have something in hand
-	bytes int64          // under mu: of what is not settled
-	count int            // under mu: how many are not settled
+	items []item           // under mu: from the first that is not settled on, ascending
+	base  uint32           // under mu: the number of the first of items, which are counted round and round
+	next  uint64           // under mu: one above the last offset delivered
+	users map[int32]uint32 // under mu: the number of the youngest item, of those that have something in hand
+	bytes int64            // under mu: of what is not settled
+	count int              // under mu: how many are not settled
 
 	copies  map[uint64]int32 // under mu: the users of offsets whose copies are not confirmed
 	copying map[int32]int    // under mu: how many those are, by user
@@ -35,7 +35,8 @@ type Set struct {
 
 // item is an event, in a chain of its user's that are not settled: a list by user would
 // be allocated, and grow, with nearly every event. The first's older is its own number, and so
-// is the last's younger.
+// is the last's younger. An event mostly leaves its chain before those that are younger: then
+// the map is not looked at.
 type item struct {
 	offset         uint64
 	user           int32
@@ -46,12 +47,9 @@ type item struct {
 // settled in the place of an item's bytes says that it waits for those before it alone.
 const settled = -1
 
-// ends are the numbers of a chain's first and last item, and how many it has.
-type ends struct{ oldest, youngest, count uint32 }
-
 // New returns the set of a session that begins at an offset.
 func New(stream profile.StreamID, from uint64) *Set {
-	return &Set{stream: stream, next: from, users: map[int32]ends{}, copies: map[uint64]int32{}, copying: map[int32]int{}}
+	return &Set{stream: stream, next: from, users: map[int32]uint32{}, copies: map[uint64]int32{}, copying: map[int32]int{}}
 }
 
 // Event is an event that is delivered.
@@ -87,16 +85,14 @@ func (s *Set) DeliverAll(events []Event) (bytes int64) {
 // add puts an event behind the others, and behind its user's.
 func (s *Set) add(e *Event) {
 	number := s.base + uint32(len(s.items))
-	chain, found := s.users[e.User]
+	older, found := s.users[e.User]
 	if found {
-		s.item(chain.youngest).younger = number
+		s.item(older).younger = number
 	} else {
-		chain = ends{oldest: number, youngest: number}
+		older = number
 	}
-	s.items = append(s.items, item{offset: e.Offset, user: e.User, bytes: e.Bytes, older: chain.youngest, younger: number})
-	chain.youngest = number
-	chain.count++
-	s.users[e.User] = chain
+	s.items = append(s.items, item{offset: e.Offset, user: e.User, bytes: e.Bytes, older: older, younger: number})
+	s.users[e.User] = number
 	s.next = e.Offset + 1
 }
 
@@ -150,22 +146,18 @@ func (s *Set) Settle(offset uint64) (bytes int64) {
 
 // unchain takes an item out of its user's.
 func (s *Set) unchain(number uint32, i *item) {
-	chain := s.users[i.user]
-	if chain.count--; chain.count == 0 {
+	first, last := i.older == number, i.younger == number
+	switch {
+	case first && last:
 		delete(s.users, i.user)
-		return
-	}
-	switch number {
-	case chain.oldest: // as nearly always
-		chain.oldest = i.younger
+	case first: // as nearly always
 		s.item(i.younger).older = i.younger
-	case chain.youngest:
-		chain.youngest = i.older
+	case last:
 		s.item(i.older).younger = i.older
+		s.users[i.user] = i.older
 	default:
 		s.item(i.younger).older, s.item(i.older).younger = i.older, i.younger
 	}
-	s.users[i.user] = chain
 }
 
 // shift drops what is settled at the front.
@@ -200,17 +192,20 @@ func (s *Set) Held() (events int, bytes int64) {
 func (s *Set) InHand(user int32) []profile.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	chain, found := s.users[user]
+	number, found := s.users[user]
 	if !found {
 		return nil
 	}
-	places := make([]profile.Place, 0, chain.count)
-	for number := chain.oldest; len(places) < cap(places); {
+	places := make([]profile.Place, 0, 8) // most have no more
+	for {
 		i := s.item(number)
 		places = append(places, profile.Place{Stream: s.stream, Offset: i.offset})
-		number = i.younger
+		if i.older == number {
+			slices.Reverse(places)
+			return places
+		}
+		number = i.older
 	}
-	return places
 }
 
 // Copy notes that a copy is on its way to take an event's place. [Set.Settle] says that it is
