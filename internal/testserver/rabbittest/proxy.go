@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Proxy is a TCP relay in front of a broker that can stop, slow and cut what
@@ -26,9 +28,7 @@ type Proxy struct {
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	p, err := Relay(target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(p.Close)
 	return p
 }
