@@ -2,6 +2,7 @@ package notifyoracle
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,4 +42,26 @@ func testEvent(n int, kind notify.EventType, at engine.Millis) Event {
 		ID: uuid.NewSHA1(uuid.NameSpaceDNS, fmt.Append(nil, n)), UserID: "u", Type: kind, Title: "t", Source: "s",
 		Channels: []notify.Channel{notify.Push, notify.Email}, Timestamp: at, Body: []byte(`{}`),
 	}}
+}
+
+// A NOW at the limit of deferrals passes limits, not quiet hours and snooze. Random histories
+// of a usual number do not meet it where some channels are awake.
+func TestTheLimitOfDeferralsKeepsQuietChannels(t *testing.T) {
+	s := newScene(t, "")
+	s.user.Preferences.Quiet = quiet.Hours{{From: 1320, To: 420}}
+	night, end := at("2026-06-01T21:00:00.000Z"), at("2026-06-02T05:00:00.000Z")
+	s.set.Policy.Types[notify.Promo].NowAtLimit = true
+	s.set.Policy.Limits = []notify.Limit{{Name: "one", Most: 1, Within: day}}
+	s.decide(s.event(notify.Promo, night-hour-minute))
+	last := Turn{Number: notify.MaxTurn}
+	d := s.user.Decide(s.set, s.event(notify.Promo, s.noon), last, night)
+	if d.Outcome != notify.Postponed || d.DeferUntil != end {
+		t.Errorf("%+v", d)
+	}
+	s.set.Policy.Awake = notify.SetOf(channels(notify.Email))
+	d = s.user.Decide(s.set, s.event(notify.Promo, s.noon), last, night)
+	if d.Outcome != notify.Now || !slices.Equal(d.Reasons, []string{notify.ReasonDeferLimit, notify.ReasonLimit}) ||
+		!slices.Equal(d.Channels, channels(notify.Email)) || !slices.Equal(d.Held, channels(notify.Push)) {
+		t.Errorf("%+v", d)
+	}
 }
