@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 const log = `{"user_id":17,"event_type":"product_view","product_id":3,"occurred_at":"2026-03-02T08:00:00Z","message_id":"a"}
@@ -24,14 +25,10 @@ no event
 func TestEventsOfALog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.ndjson.gz")
 	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	zip := gzip.NewWriter(file)
 	_, err = zip.Write([]byte(log))
-	if err := errors.Join(err, zip.Close(), file.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, zip.Close(), file.Close()))
 	r := begin()
 	bodies, products, err := logFlag{Events: path}.bodies(r, nil)
 	if err != nil || len(bodies) != 4 || len(products) != 2 || products[0].ID != 3 || products[1].ID != 9 {
@@ -43,9 +40,7 @@ func TestEventsOfALog(t *testing.T) {
 	event := ofBodies(bodies, false)
 	for i, want := range []int32{3, 0, 3, 9, 3} {
 		body, _, err := event(i, "own")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		e, err := profile.ParseEvent(body, r.Started)
 		if err != nil || e.ProductID != want || e.MessageID != "own" {
 			t.Errorf("event %d is %s: %v", i, body, err)
@@ -55,9 +50,7 @@ func TestEventsOfALog(t *testing.T) {
 
 func TestLogWithoutEvents(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.ndjson")
-	if err := os.WriteFile(path, []byte("no event\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("no event\n"), 0o600))
 	if _, _, err := (logFlag{Events: path}).bodies(begin(), nil); err == nil || !strings.Contains(err.Error(), "has no event") {
 		t.Error(err)
 	}

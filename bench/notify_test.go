@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 	"keyfold/proof/stack"
 )
@@ -25,9 +26,7 @@ func TestNotifyMeasurements(t *testing.T) {
 	if err == nil {
 		err = stack.Build(t.Context(), programs)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rate := rate{"50/s", 20 * time.Millisecond}
 	for name, c := range map[string]shortForm{
 		"throughput": short(&throughputCmd{Events: 400, Runs: 1, Limit: time.Minute}, func(c *throughputCmd) *notifyFlags { return &c.notifyFlags },

@@ -9,6 +9,7 @@ import (
 
 	"keyfold/internal/cli"
 	"keyfold/internal/report"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 	"keyfold/proof/stack"
 )
@@ -20,9 +21,7 @@ func TestScaleMeasurements(t *testing.T) {
 	if err == nil {
 		err = stack.Build(t.Context(), programs)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	flags := scaleFlags{
 		Partitions: []int{4, 0}, Workers: []int{1, 2}, Programs: programs, Limit: 5 * time.Minute, Env: []string{"EMBEDDING_BATCH_WINDOW=1", "EMBEDDING_BATCH_MAX_DELAY=3"},
 	}

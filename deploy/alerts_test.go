@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/service/notify/broker"
 	"keyfold/source/rabbit"
 )
@@ -24,9 +25,7 @@ var (
 func names(t *testing.T, path string, pattern *regexp.Regexp) []string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	found := map[string]bool{}
 	for _, match := range pattern.FindAllStringSubmatch(string(text), -1) {
 		found[match[1]] = true
@@ -59,9 +58,7 @@ func TestRunbookOfAlerts(t *testing.T) {
 		t.Errorf("the alerts are %v\nthe runbook's sections %v", alerts, written)
 	}
 	text, err := os.ReadFile("alerts.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	urls := runbookURLs.FindAllStringSubmatch(string(text), -1)
 	for i, alert := range alertNames.FindAllStringSubmatch(string(text), -1) {
 		if i >= len(urls) || urls[i][1] != strings.ToLower(alert[1]) {
@@ -69,9 +66,7 @@ func TestRunbookOfAlerts(t *testing.T) {
 		}
 	}
 	page, err := os.ReadFile(runbook)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	parts := strings.Split(string(page), "\n### ")
 	for _, section := range parts[1:] {
 		name, _, _ := strings.Cut(section, "\n")
@@ -86,9 +81,7 @@ func TestRunbookOfAlerts(t *testing.T) {
 // Anchors of the runbook's own links are sections of it.
 func TestRunbookAnchors(t *testing.T) {
 	page, err := os.ReadFile("../docs/RUNBOOK.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	anchors := map[string]bool{}
 	for _, heading := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(string(page), -1) {
 		anchors[strings.ReplaceAll(strings.ToLower(heading[1]), " ", "-")] = true

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 // The first start makes a token, for this user alone; later ones keep it.
@@ -19,9 +21,7 @@ func TestMakeToken(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 		text, err := os.ReadFile(filepath.Join(dir, "tokens"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return string(text)
 	}
 	first := token()
@@ -50,9 +50,7 @@ func TestMakeToken(t *testing.T) {
 // Promise(security/foreign-hosts)
 func TestComposeAsksForAToken(t *testing.T) {
 	compose, err := os.ReadFile("../docker-compose.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, name := range []string{"ingest", "notify-api"} {
 		for _, want := range []string{"HTTP_TOKEN_FILE: /token/tokens", "volumes: [token:/token:ro]", "token: {condition: service_completed_successfully}"} {
 			if !strings.Contains(service(t, string(compose), name), want) {
@@ -82,9 +80,7 @@ func service(t *testing.T, compose, name string) string {
 // all services are told how many partitions there are.
 func TestComposeOfPartitions(t *testing.T) {
 	text, err := os.ReadFile("../docker-compose.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	compose := string(text)
 	for _, want := range []string{"<<: *keyfold", "profiles: [partition]", "command: [partition]", "setup: {condition: service_completed_successfully}", "healthcheck: *ready"} {
 		if !strings.Contains(service(t, compose, "partition"), want) {
@@ -100,9 +96,7 @@ func TestComposeOfPartitions(t *testing.T) {
 // start, and which wait until their tables and queues are there.
 func TestComposeOfNotifications(t *testing.T) {
 	text, err := os.ReadFile("../docker-compose.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	compose := string(text)
 	for name, command := range map[string]string{
 		"notify-setup": "[notify, setup]", "notify-api": "[notify, serve]", "notify-worker": "[notify, work]", "notify-retention": "keyfold notify retention",
@@ -134,9 +128,7 @@ func TestComposeOfNotifications(t *testing.T) {
 func TestUnitsOfSystemd(t *testing.T) {
 	unit := func(name string) string {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return string(text)
 	}
 	restrictions := func(text string) string {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 )
 
@@ -31,9 +32,7 @@ var built = sync.OnceValues(func() (program string, err error) {
 func buildCheck(t *testing.T) string {
 	t.Helper()
 	program, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return program
 }
 
@@ -57,9 +56,7 @@ func checked(t *testing.T, into any, check string, arguments ...string) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, faults.String())
 	}
-	if err := json.Unmarshal(out, into); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(out, into))
 }
 
 // overlay copies the manifests and writes an overlay as kustomization.yaml describes it,
@@ -67,9 +64,7 @@ func checked(t *testing.T, into any, check string, arguments ...string) {
 func overlay(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
-	if err := os.CopyFS(filepath.Join(folder, "keyfold"), os.DirFS("kubernetes")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.CopyFS(filepath.Join(folder, "keyfold"), os.DirFS("kubernetes")))
 	write(t, filepath.Join(folder, "shop", "kustomization.yaml"), "resources: [../keyfold]\nnamespace: shop\n"+
 		"images: [{name: keyfold, newName: registry.example/keyfold, newTag: \"1.0\"}]\n"+
 		"configMapGenerator: [{name: keyfold, behavior: merge, literals: [EMBEDDER=openai]}]\ncomponents: [../keyfold/notify, ../keyfold/streams]\n")
@@ -78,12 +73,8 @@ func overlay(t *testing.T) (folder string) {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // object is what the tests read of a manifest.
@@ -163,9 +154,7 @@ func TestKubernetesManifests(t *testing.T) {
 		t.Errorf("the objects are %s", got)
 	}
 	stop, err := strconv.Atoi(settings["WORKER_SHUTDOWN_TIMEOUT"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const longestWindow = 15 // EMBEDDING_BATCH_MAX_DELAY
 	for _, o := range objects {
 		pod := o.Spec.Template

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 var update = flag.Bool("update", false, "write docs/METRICS.md anew")
@@ -58,9 +60,7 @@ func families(t *testing.T) map[string]*family {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	return all
 }
@@ -272,9 +272,7 @@ func TestMetricsPage(t *testing.T) {
 	}
 	const page = "../docs/METRICS.md"
 	if *update {
-		if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(page, []byte(b.String()), 0o644))
 	}
 	if is, err := os.ReadFile(page); err != nil || string(is) != b.String() {
 		t.Errorf("docs/METRICS.md is not what the code says (%v): go test ./deploy -run TestMetricsPage -update", err)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 var used = regexp.MustCompile(`keyfold_\w+`)
@@ -34,9 +36,7 @@ func TestMetricsOfRulesAndDashboard(t *testing.T) {
 	there := programMetrics(t)
 	read := func(path string) string {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return string(text)
 	}
 	rules, dashboard, page := read("alerts.yml"), read("grafana.json"), read("../docs/OPERATIONS.md")
@@ -68,9 +68,7 @@ func TestMetricsOfRulesAndDashboard(t *testing.T) {
 // sentences.
 func TestAlertRules(t *testing.T) {
 	text, err := os.ReadFile("alerts.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rules := strings.Split(string(text), "      - alert: ")[1:]
 	for _, rule := range rules {
 		name, _, _ := strings.Cut(rule, "\n")

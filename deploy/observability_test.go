@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/catalog"
 )
 
@@ -74,13 +75,9 @@ func TestPrometheusConfiguration(t *testing.T) {
 		t.Errorf("promtool: %v (.ci/needs installs promtool)\n%s", err, out)
 	}
 	config, err := os.ReadFile("prometheus.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	compose, err := os.ReadFile("../docker-compose.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	daemons := 0
 	for _, part := range strings.Split(string(compose), "\n\n") {
 		name := strings.TrimSpace(strings.SplitN(strings.TrimLeft(comments.ReplaceAllString(part, ""), "\n"), ":", 2)[0])
@@ -104,9 +101,7 @@ func TestPrometheusConfiguration(t *testing.T) {
 func TestSampleTraffic(t *testing.T) {
 	products := map[int32]bool{}
 	for product, err := range catalog.ReadProducts(bytes.NewReader(output(t, "products"))) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		products[product.ID] = true
 	}
 	if len(products) != 30 {
@@ -115,9 +110,7 @@ func TestSampleTraffic(t *testing.T) {
 	types := map[profile.EventType]bool{}
 	for _, seed := range []string{"1", "2", "3", "4", "5", "6", "7", "8"} {
 		var events []json.RawMessage
-		if err := json.Unmarshal(output(t, "events", seed), &events); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(output(t, "events", seed), &events))
 		for _, text := range events {
 			event, _, err := profile.CompleteEvent(text, time.Now().Add(time.Hour))
 			if err != nil {
@@ -137,9 +130,7 @@ func TestSampleTraffic(t *testing.T) {
 func output(t *testing.T, arguments ...string) []byte {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "./sample-traffic.sh", arguments...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return out
 }
 
@@ -148,9 +139,7 @@ func output(t *testing.T, arguments ...string) []byte {
 // Promise(manifests/compose)
 func TestDashboardsQueries(t *testing.T) {
 	text, err := os.ReadFile("grafana.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	type place struct{ X, Y, W, H int }
 	var dashboard struct {
 		Panels []struct {
@@ -159,9 +148,7 @@ func TestDashboardsQueries(t *testing.T) {
 			Targets []struct{ Expr string }
 		}
 	}
-	if err := json.Unmarshal(text, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &dashboard))
 	ids, places := map[int]bool{}, map[place]bool{}
 	rules := "groups:\n  - name: dashboard\n    rules:\n"
 	for _, p := range dashboard.Panels {

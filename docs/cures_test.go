@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 // A cure is the program's: two programs have different ones for the same fault, so a package
@@ -50,9 +52,7 @@ func TestOnlyProgramsNameVariablesAndCommands(t *testing.T) {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(variables) < 50 {
 		t.Fatalf("the programs bind only %d variables: %q", len(variables), variables)
 	}

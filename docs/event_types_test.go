@@ -8,15 +8,14 @@ import (
 
 	"keyfold/engine/profile"
 	_ "keyfold/internal/settings" // the names of variables
+	"keyfold/internal/testserver/must"
 )
 
 func TestPagesNameEveryEventType(t *testing.T) {
 	pages := map[string]string{}
 	for _, name := range []string{"INGEST.md", "LITE.md", "SETTINGS.md"} {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		pages[name] = string(text)
 	}
 	var settings, weights []string

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 // makers are slog's makers of attributes.
@@ -25,9 +27,7 @@ var makers = []string{"String", "Int", "Int64", "Uint64", "Float64", "Bool", "Du
 // Promise(security/log-lines)
 func TestLogLines(t *testing.T) {
 	page, err := os.ReadFile("reference/logs.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	listed := map[string][]string{}
 	for _, what := range []string{"component", "attribute"} {
 		_, table, _ := strings.Cut(string(page), "\n| "+what+" | ")
@@ -136,9 +136,7 @@ func sources(t *testing.T) (all []*ast.File) {
 			all = append(all, f)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	return all
 }

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Every link from one page to another leads to a file, and to a section that is there.
@@ -17,15 +19,11 @@ func TestLinksBetweenPages(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
 			target := page
 			if found[1] != "" {
@@ -45,9 +43,7 @@ var notInAnchors = regexp.MustCompile(`[^a-z0-9 _-]`)
 // hasSection reports whether a page has a heading with the anchor that GitHub gives it.
 func hasSection(t *testing.T, page, anchor string) bool {
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for line := range strings.Lines(string(text)) {
 		title, found := strings.CutPrefix(strings.TrimLeft(line, "#"), " ")
 		title = notInAnchors.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
@@ -62,9 +58,7 @@ func hasSection(t *testing.T, page, anchor string) bool {
 // by their names alone.
 func TestArchitectureNamesFilesThatExist(t *testing.T) {
 	text, err := os.ReadFile("ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	files := regexp.MustCompile("`([a-z_/0-9-]+\\.go)`").FindAllStringSubmatch(string(text), -1)
 	if len(files) < 20 {
 		t.Fatalf("only %d files are named: the page was not read as it was meant", len(files))
@@ -96,18 +90,14 @@ func TestGuidesNameTestsThatExist(t *testing.T) {
 		all.Write(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	guides, err := filepath.Glob("extend/*.md")
 	if err != nil || len(guides) < 4 {
 		t.Fatalf("%d guides: %v", len(guides), err)
 	}
 	for _, guide := range guides {
 		text, err := os.ReadFile(guide)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, name := range regexp.MustCompile(`\bTest[A-Z]\w*`).FindAllString(string(text), -1) {
 			if !strings.Contains(all.String(), "\nfunc "+name+"(") {
 				t.Errorf("%s names %s, which is not there", guide, name)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 var update = flag.Bool("update", false, "write docs/reference/promises.md")
@@ -70,18 +72,14 @@ func TestPromises(t *testing.T) {
 		tests += collect(t, path, string(text), promises)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if tests < 500 {
 		t.Errorf("only %d tests hold promises: they were not read as it was meant", tests)
 	}
 	const page = "reference/promises.md"
 	want := promisesPage(t, promises)
 	if *update {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(page, []byte(want), 0o644))
 	}
 	if is, err := os.ReadFile(page); err != nil || string(is) != want {
 		t.Errorf("docs/%s is not what the tests say (%v): go test ./docs -run TestPromises -update", page, err)

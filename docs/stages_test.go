@@ -9,15 +9,14 @@ import (
 	"testing"
 
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 )
 
 // NOTIFICATIONS.md describes the stages that a decision runs: their numbers, their names and
 // the reasons with which they decide.
 func TestNotificationsHasEveryStage(t *testing.T) {
 	text, err := os.ReadFile("NOTIFICATIONS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rows := regexp.MustCompile(`(?m)^\| (\d+) \| \*\*(.+?)\*\*: .* \| (.*) \|$`).FindAllStringSubmatch(string(text), -1)
 	if len(rows) != len(notify.Stages) {
 		t.Fatalf("the page has %d stages, a decision %d", len(rows), len(notify.Stages))

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 type retiredWord struct {
@@ -15,9 +17,7 @@ type retiredWord struct {
 
 func retiredWords(t *testing.T) (words []retiredWord) {
 	text, err := os.ReadFile("words.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for line := range strings.Lines(string(text)) {
 		pattern, instead, found := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		if found {
@@ -50,9 +50,7 @@ func TestRetiredWordsStayAway(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	if read < 500 {
 		t.Errorf("only %d files were read", read)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -66,16 +67,19 @@ const (
 	ReasonPastHorizon      = "past_horizon"      // whether it was folded before cannot be known any more
 )
 
-// UnreadableError is the error of a Load that was answered, but for users whose
-// documents cannot be used. It holds why by user; the answers for the others
-// stand. Each of the errors names its cure.
-type UnreadableError struct{ Users map[int32]error }
+// UnreadableError is that of profiles, whose users are numbers.
+type UnreadableError = Unreadable[int32]
+
+// Unreadable is the error of a Load that was answered, but for users of whom what is
+// stored cannot be used. It holds why by user; the answers for the others stand. Each
+// of the errors names its cure.
+type Unreadable[User cmp.Ordered] struct{ Users map[User]error }
 
 // Error returns the texts of all users' errors.
-func (e *UnreadableError) Error() string { return errors.Join(e.Unwrap()...).Error() }
+func (e *Unreadable[User]) Error() string { return errors.Join(e.Unwrap()...).Error() }
 
 // Unwrap returns the users' errors in the order of the users.
-func (e *UnreadableError) Unwrap() (all []error) {
+func (e *Unreadable[User]) Unwrap() (all []error) {
 	for _, user := range slices.Sorted(maps.Keys(e.Users)) {
 		all = append(all, e.Users[user])
 	}

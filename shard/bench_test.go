@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // payload is about what a decoded event weighs, with a pointer for the collector
@@ -64,22 +66,16 @@ func BenchmarkRouter(b *testing.B) {
 
 func benchRouter(b *testing.B, config Config, items []Item[int32, payload], chunk int) {
 	router, err := New(config, HashInt32, func(context.Context, []Batch[int32, payload]) {})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	b.ReportAllocs()
 	b.ResetTimer()
 	cpu := cpuTime()
 	for at := 0; at < b.N; at += chunk {
 		from := at % len(items)
 		n := min(chunk, b.N-at)
-		if err := router.Submit(b.Context(), items[from:from+n]); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, router.Submit(b.Context(), items[from:from+n]))
 	}
-	if err := router.Drain(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, router.Drain(b.Context()))
 	b.StopTimer()
 	s := router.Stats()
 	cpu = cpuTime() - cpu
@@ -135,21 +131,15 @@ func BenchmarkOpenWindows(b *testing.B) {
 		config := DefaultConfig()
 		config.Window, config.MaxDelay, config.MaxHeld, config.Clock = MaxSpan, MaxSpan, 1<<20, EventClock
 		router, err := New(config, HashInt32, func(context.Context, []Batch[int32, int64]) {})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		for i := range int32(windows) {
-			if err := router.Submit(b.Context(), []Item[int32, int64]{{Key: i, Value: 1}}); err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, router.Submit(b.Context(), []Item[int32, int64]{{Key: i, Value: 1}}))
 		}
 		for router.Stats().OpenWindows < windows {
 			time.Sleep(time.Millisecond)
 		}
 		b.ReportMetric(float64(liveHeap()-before)/windows, "B/window")
-		if err := router.Drain(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, router.Drain(b.Context()))
 	}
 }
 

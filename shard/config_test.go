@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 func TestDefaultConfigIsValid(t *testing.T) {
-	if err := DefaultConfig().Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, DefaultConfig().Validate())
 }
 
 func TestValidateReportsEveryFaultAtOnce(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Promise(batching/drain): At shutdown every window closes at once.
@@ -20,16 +22,12 @@ func TestDrainClosesEveryWindowAtOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			rec := &recorder{start: time.Now()}
 			router, err := New(config, HashString, rec.handle)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			r := rig{rec, t, router}
 			for i := range 50 {
 				r.submit(fmt.Sprint(i), "x")
 			}
-			if err := router.Drain(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, router.Drain(t.Context()))
 			got := r.take()
 			if len(got) != 50 || got[0].Trigger != TriggerDrain || got[49].At != 0 {
 				t.Fatalf("%d batches: %+v", len(got), got)
@@ -62,9 +60,7 @@ func TestDrainRefusesWhoWaitsForRoom(t *testing.T) {
 			t.Fatalf("err = %v", err)
 		}
 		r.hold <- struct{}{}
-		if err := <-drained; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, <-drained)
 	})
 }
 
@@ -82,9 +78,7 @@ func obstinate(t *testing.T, listens bool) (router *Router[string, string], rele
 			<-release
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rig{t: t, router: router}.submit("in flight", "xx")
 	synctest.Wait()
 	rig{t: t, router: router}.submit("ready", "xx")
@@ -158,9 +152,7 @@ func testMisbehaviour(t *testing.T, misbehave func()) {
 		}
 		flushed = append(flushed, batches[0].Key)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := rig{t: t, router: router}
 	r.submit("calm", "xx")
 	r.submit("open", "x")
@@ -200,9 +192,7 @@ func TestFailureReachesWhoWaitsForRoom(t *testing.T) {
 			time.Sleep(time.Second)
 			panic("late")
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		rig{t: t, router: router}.submit("a", "x")
 		if err := router.Submit(t.Context(), []Item[string, string]{{Key: "b"}}); err == nil || !errors.Is(err, router.Err()) {
 			t.Fatalf("Submit: %v", err)
@@ -216,12 +206,8 @@ func TestFailureReachesWhoWaitsForRoom(t *testing.T) {
 func TestKeyThatCannotBeHashedIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		router, err := New(testConfig(), func(any) uint64 { return 0 }, func(context.Context, []Batch[any, int]) {})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := router.Submit(t.Context(), []Item[any, int]{{Key: []int{1}}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, router.Submit(t.Context(), []Item[any, int]{{Key: []int{1}}}))
 		<-router.Failed()
 		if err := router.Drain(t.Context()); err == nil || !strings.Contains(err.Error(), "actor panicked") {
 			t.Fatal(err)

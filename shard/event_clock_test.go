@@ -3,6 +3,8 @@ package shard
 import (
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Advance moves the event clock of every shard to t without an item, so that a test sees
@@ -50,9 +52,7 @@ func TestEventClockNeverRunsBackwards(t *testing.T) {
 		r.at("u", "b", 2) // counts as 10
 		r.router.Advance(eventTime(1))
 		r.router.Advance(time.Time{})
-		if err := r.router.Submit(t.Context(), []Item[string, string]{{Key: "u", Value: "c"}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.router.Submit(t.Context(), []Item[string, string]{{Key: "u", Value: "c"}}))
 		r.router.Advance(eventTime(14.9))
 		r.expect()
 		r.at("v", "x", 15) // another key moves the clock as well

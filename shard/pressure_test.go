@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Promise(batching/rate)
@@ -86,9 +88,7 @@ func TestPressureOfBytes(t *testing.T) {
 	config.MaxHeldBytes = 100
 	inBubble(t, config, func(t *testing.T, r rig) {
 		put := func(key string, bytes int) {
-			if err := r.router.Submit(t.Context(), []Item[string, string]{{Key: key, Value: "x", Bytes: bytes}}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, r.router.Submit(t.Context(), []Item[string, string]{{Key: key, Value: "x", Bytes: bytes}}))
 		}
 		put("a", 40)
 		put("b", 34)
@@ -163,9 +163,7 @@ func TestSubmitBlocksOnTheBudgetAndResumes(t *testing.T) {
 		default:
 		}
 		r.hold <- struct{}{} // one flush returns
-		if err := <-entered; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, <-entered)
 		r.expect(seen{"e", "1", TriggerMaxSize, time.Hour})
 	})
 }
@@ -212,9 +210,7 @@ func TestLargeChunksCannotDeadlock(t *testing.T) {
 			for i := range chunk {
 				chunk[i].Key = fmt.Sprint("chunk", i)
 			}
-			if err := r.router.Submit(t.Context(), chunk); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, r.router.Submit(t.Context(), chunk))
 		})
 	}
 }

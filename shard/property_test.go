@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"keyfold/internal/testserver/must"
 )
 
 // auditor is a handler that holds a router to its promises while it runs.
@@ -126,17 +128,13 @@ func TestEveryItemOnceAndInOrder(t *testing.T) {
 				schedules[i] = drawSteps(t, int32(i))
 			}
 			router, err := New(config, HashInt32, audit.handle)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			var wg sync.WaitGroup
 			for _, steps := range schedules {
 				wg.Go(func() { play(router, steps) })
 			}
 			wg.Wait()
-			if err := router.Drain(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, router.Drain(context.Background()))
 			audit.check(t, schedules)
 			if s := router.Stats(); s.HeldItems != 0 || s.HeldBytes != 0 || s.WaitingItems != 0 || s.OpenWindows != 0 {
 				t.Fatalf("left over: %+v", s)
@@ -282,9 +280,7 @@ func replay(t *rapid.T, config Config, sequence []Item[int32, int], pause time.D
 		mu.Unlock()
 		time.Sleep(pause)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for len(sequence) > 0 {
 		if sequence[0].Key == 0 {
 			router.Advance(sequence[0].At)
@@ -296,17 +292,13 @@ func replay(t *rapid.T, config Config, sequence []Item[int32, int], pause time.D
 			n = min(n, i)
 		}
 		n = min(n, len(sequence))
-		if err := router.Submit(context.Background(), sequence[:n]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, router.Submit(context.Background(), sequence[:n]))
 		sequence = sequence[n:]
 		if rapid.Bool().Draw(t, "rest") {
 			time.Sleep(time.Second)
 		}
 	}
-	if err := router.Drain(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, router.Drain(context.Background()))
 	if n := router.Stats().Closed[TriggerPressure]; n != 0 {
 		t.Fatalf("%d windows closed by pressure", n)
 	}

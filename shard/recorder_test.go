@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // seen is a batch as a handler got it.
@@ -74,9 +76,7 @@ func inBubble(t *testing.T, config Config, body func(*testing.T, rig)) {
 	synctest.Test(t, func(t *testing.T) {
 		rec := &recorder{start: time.Now()}
 		router, err := New(config, HashString, rec.handle)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		r := rig{rec, t, router}
 		defer r.drain() // also where body gives up: a bubble must be left empty
 		body(t, r)

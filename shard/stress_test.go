@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Start and stop, many times, while others submit: what was taken is delivered,
@@ -31,9 +33,7 @@ func stressOnce(t *testing.T, config Config, life time.Duration) {
 			delivered.Add(int64(len(b.Items)))
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var wg sync.WaitGroup
 	for worker := range 4 {
 		wg.Go(func() {
@@ -88,17 +88,11 @@ func TestEventClockGroupsAtFullSpeed(t *testing.T) {
 			got[b.Key] = append(got[b.Key], group{slices.Clone(b.Items), b.Trigger})
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for chunk := range slices.Chunk(sequence, 20) { // each moves the clock past a window
-		if err := router.Submit(t.Context(), chunk); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, router.Submit(t.Context(), chunk))
 	}
-	if err := router.Drain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, router.Drain(t.Context()))
 	if fmt.Sprint(got) != fmt.Sprint(reference(config, sequence)) {
 		t.Fatal("the groups are not the reference's")
 	}
@@ -112,9 +106,7 @@ func TestDrainOvertakesNoItem(t *testing.T) {
 		router, err := New(config, HashInt32, func(_ context.Context, batches []Batch[int32, int]) {
 			delivered.Add(int64(len(batches)))
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		taken, started := make(chan int64), make(chan struct{})
 		go func() {
 			close(started)
@@ -125,9 +117,7 @@ func TestDrainOvertakesNoItem(t *testing.T) {
 			taken <- n
 		}()
 		<-started
-		if err := router.Drain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, router.Drain(t.Context()))
 		if n := <-taken; n != delivered.Load() {
 			t.Fatalf("%d items taken, %d delivered", n, delivered.Load())
 		}
@@ -150,18 +140,12 @@ func TestBatchesAreTheHandlersWhileItRuns(t *testing.T) {
 			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for n := range 5000 {
 		key := fmt.Sprint(n * n % 97)
-		if err := router.Submit(t.Context(), []Item[string, *string]{{Key: key, Value: &key}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, router.Submit(t.Context(), []Item[string, *string]{{Key: key, Value: &key}}))
 	}
-	if err := router.Drain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, router.Drain(t.Context()))
 	if wrong.Load() != 0 {
 		t.Fatalf("%d items under another key", wrong.Load())
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 const tick = time.Nanosecond
@@ -43,9 +45,7 @@ func TestEachItemRestartsTheWindow(t *testing.T) {
 func TestPromptItemsDoNotWait(t *testing.T) {
 	inBubble(t, testConfig(), func(t *testing.T, r rig) {
 		prompt := func(key, value string) {
-			if err := r.router.Submit(t.Context(), []Item[string, string]{{Key: key, Value: value, Prompt: true}}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, r.router.Submit(t.Context(), []Item[string, string]{{Key: key, Value: value, Prompt: true}}))
 		}
 		prompt("u", "r")
 		r.expect(seen{"u", "r", TriggerImmediate, 0})
@@ -236,14 +236,10 @@ func TestHandlerMayReorderAndAppend(t *testing.T) {
 			b.Items = nil
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := rig{t: t, router: router}
 	r.submit("u", "abc")
-	if err := router.Drain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, router.Drain(t.Context()))
 	if fmt.Sprint(got) != "[b a c more]" {
 		t.Fatal(got)
 	}

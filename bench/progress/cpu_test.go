@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // TestMain makes the test binary be the wrapper, which go test runs.
@@ -30,12 +32,8 @@ func module(t *testing.T, files map[string]string) string {
 	files["go.mod"] = "module m\n\ngo 1.26\n"
 	for name, text := range files {
 		path := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	t.Chdir(folder)
 	return folder
@@ -88,21 +86,13 @@ func TestWrapperPassesSignals(t *testing.T) {
 			defer cancel()
 			command := exec.CommandContext(ctx, os.Args[0], asWrapper, "/bin/sh", "-c", "echo $$; exec sleep 60")
 			stdout, err := command.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := command.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, command.Start())
 			var line [32]byte
 			n, _ := stdout.Read(line[:])
 			pid, err := strconv.Atoi(strings.TrimSpace(string(line[:n])))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := command.Process.Signal(sent); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, command.Process.Signal(sent))
 			if command.Wait() == nil || ctx.Err() != nil {
 				t.Error("the wrapper has not ended by the signal")
 			}

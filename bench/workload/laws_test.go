@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"keyfold/bench/workload"
+	"keyfold/internal/testserver/must"
 	"keyfold/proof/notifyoracle"
 	"keyfold/service/notify/notifier"
 	"keyfold/service/notify/ruleset"
@@ -64,30 +65,18 @@ func runWith(t *testing.T, n int, between func(*memory.Ledger)) *trial {
 	t.Helper()
 	hours := ruleset.Hours{Zone: "UTC", Morning: "08:00", Digests: "09:00,18:00"}
 	local, err := hours.Local()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	laws, err := workload.NewLaws(rule.Default(), "", local)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	set, err := ruleset.Read("", local)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	traffic, err := workload.New(workload.Config{Seed: 7, Users: 60, Skew: 1.3, Week: week})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := &trial{laws: laws, store: memory.New()}
 	out := &receiver{}
 	engine, err := notifier.New(notifier.DefaultConfig(), processor.Ports{Ledger: r.store, Dispatcher: out, Sets: ruleset.Fixed{Set: set}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := engine.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, engine.Start(t.Context()))
 	events := make([]*notify.Notification, n)
 	for i := range events {
 		if events[i], err = traffic.Next(time.Now()); err != nil {
@@ -102,9 +91,7 @@ func runWith(t *testing.T, n int, between func(*memory.Ledger)) *trial {
 	if _, err := engine.Decide(t.Context(), events[n/2:]); err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.Stop(context.WithoutCancel(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, engine.Stop(context.WithoutCancel(t.Context())))
 	r.sent = out.sent
 	return r
 }
@@ -112,9 +99,7 @@ func runWith(t *testing.T, n int, between func(*memory.Ledger)) *trial {
 func (r *trial) judge(t *testing.T, over bool) *workload.Findings {
 	t.Helper()
 	f, err := r.laws.Judge(t.Context(), r.store, r.sent, over)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return f
 }
 
@@ -139,13 +124,9 @@ func TestJudge(t *testing.T) {
 	}
 	r.sent = whole
 	more, err := workload.New(workload.Config{Seed: 8, Users: 60, Week: week})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	e, err := more.Next(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r.laws.Accepted(e)
 	if err := r.judge(t, false).Err(); err == nil || !strings.Contains(err.Error(), "1 events have no decision") {
 		t.Errorf("an event that was lost: %v", err)
@@ -155,9 +136,7 @@ func TestJudge(t *testing.T) {
 // Two users who were merged were two before, and are one after it.
 func TestJudgeOfMergedUsers(t *testing.T) {
 	r := runWith(t, 600, func(l *memory.Ledger) {
-		if err := l.SetPreferences(t.Context(), "2", notify.Preferences{Muted: []notify.EventType{notify.Promo}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.SetPreferences(t.Context(), "2", notify.Preferences{Muted: []notify.EventType{notify.Promo}}))
 		for alias, into := range map[string]string{"1": "2", "4": "3"} {
 			if _, err := ledger.MergeUsers(t.Context(), l, alias, into, engine.Now()); err != nil {
 				t.Fatal(err)
@@ -179,24 +158,16 @@ func TestJudgeOfMergedUsers(t *testing.T) {
 func TestTraffic(t *testing.T) {
 	c := workload.Config{Seed: 3, Users: 20_000, Week: week, Skew: 1.3, Types: []notify.EventType{notify.Promo, notify.Update}}
 	a, err := workload.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b, err := workload.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	users := map[string]int{}
 	now := time.Now()
 	for range 5000 {
 		one, err := a.Next(now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		two, err := b.Next(now.Add(time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if one.ID != two.ID || one.UserID != two.UserID || one.Title != two.Title || two.Timestamp-one.Timestamp != 1000 {
 			t.Fatalf("%s and %s", one.Body, two.Body)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/users"
 	"keyfold/source/outbox"
 )
@@ -18,25 +19,17 @@ import (
 func inboxBodies(t *testing.T, data string) (bodies [][]byte) {
 	t.Helper()
 	file, err := openFile(&app{data: data})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
 	rows, err := file.QueryContext(t.Context(), "SELECT body FROM pending_bodies UNION ALL SELECT body FROM inbox WHERE body <> x''")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer rows.Close()
 	for rows.Next() {
 		var body []byte
-		if err := rows.Scan(&body); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, rows.Scan(&body))
 		bodies = append(bodies, body)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, rows.Err())
 	return bodies
 }
 
@@ -44,9 +37,7 @@ func inboxBodies(t *testing.T, data string) (bodies [][]byte) {
 func postedBodies(t *testing.T, data string) (bodies [][]byte) {
 	t.Helper()
 	for row, err := range stored(t, data).History(t.Context(), outbox.Filter{}, outbox.Position{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		bodies = append(bodies, row.Body)
 	}
 	return bodies
@@ -96,24 +87,18 @@ func TestBodiesOfSettledPosts(t *testing.T) {
 	want := map[string]profile.Event{}
 	for _, line := range lines {
 		e, err := profile.ParseEvent(line, engine.Millis(1<<50).Time())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		want[e.MessageID] = e
 	}
 	reader, err := openFile(&app{data: data})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer reader.Close()
 	look := func(check func(users.Event) bool) {
 		t.Helper()
 		seen := 0
 		for user := range exported(t, data) {
 			events, err := lastEvents(t.Context(), &app{data: data}, reader, user, 1000)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for _, e := range events {
 				seen++
 				if e.State != "folded" || !check(e) {
@@ -145,9 +130,7 @@ func TestBodiesOfSettledPosts(t *testing.T) {
 		t.Errorf("%d events without a body, want %d", cleaned, len(want)-len(kept))
 	}
 	last, err := profile.ParseEvent(posts[len(posts)-1], engine.Millis(1<<50).Time())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, out, _ := lite(t, "", "user", "show", fmt.Sprint(last.UserID), "--data", data)
 	if !strings.Contains(out, "(deleted by history prune)") {
 		t.Errorf("user show: %s", out)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/proof/oracle"
 	"keyfold/service/profile/users"
 
@@ -71,14 +72,10 @@ func killed(t *testing.T, wait time.Duration, whenFed bool, lines [][]byte, args
 	program := exec.Command(os.Args[0], args...)
 	program.Env = append(os.Environ(), asProgram+"=1")
 	stdin, err := program.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var errs bytes.Buffer
 	program.Stderr = &errs
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, program.Start())
 	fed := make(chan struct{})
 	go func() {
 		defer close(fed)
@@ -119,9 +116,7 @@ func pending(t *testing.T, data string) int {
 	defer rows.Close()
 	n := 0
 	for rows.Next() {
-		if err := rows.Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, rows.Scan(&n))
 	}
 	return n
 }
@@ -131,13 +126,9 @@ func equalsOracle(t *testing.T, data string, lines [][]byte) {
 	config := profile.DefaultConfig()
 	config.Dimensions, config.Model = 64, embedderModel
 	o, err := oracle.New(config, sample.Products())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, line := range lines {
-		if err := o.Add(line); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, o.Add(line))
 	}
 	if err := o.CheckAll(exported(t, data)); err != nil {
 		t.Error(err)

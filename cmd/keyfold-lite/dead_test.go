@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 )
 
 // Dead events are named with their lines by the run, and found again afterwards.
@@ -18,9 +19,7 @@ func TestDeadEventsAreFound(t *testing.T) {
 		`{"user_id":1,"event_type":"product_clik","product_id":1,"occurred_at":"2026-02-10T14:30:00Z"}`,
 		`not json`, `{"user_id":1}`, `{"user_id":2}`, `{"user_id":3}`, `{"user_id":4}`,
 	}
-	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600))
 	args := []string{small, "--no-products", "--exit", "--data", data, "--events", file}
 	code, out, _ := lite(t, "", args...)
 	if code != 0 || !strings.Contains(out, `line 3: event_type: found "product_clik", expected one of`) || !strings.Contains(out, "line 4: ") ||

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/answers"
 )
 
@@ -47,9 +48,7 @@ func endpointReport(t *testing.T, args []string) string {
 		}
 	}
 	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(text)
 }
 
@@ -61,9 +60,7 @@ func TestEvalEndpointOfStoredVectors(t *testing.T) {
 	var lines strings.Builder
 	for id := range 300 {
 		line, err := json.Marshal(map[string]any{"product_id": id + 1, "product_name": "p", "embedding": []float64{1, float64(id % 7), float64(id % 11)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		lines.Write(append(line, '\n'))
 	}
 	write(t, products, lines.String())

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/evaluation"
 	"keyfold/source/sample"
 )
@@ -21,9 +22,7 @@ func sampleFiles(t *testing.T, sessions int) (events, products string) {
 	var lines bytes.Buffer
 	for _, p := range sample.Products() {
 		line, err := json.Marshal(map[string]any{"product_id": p.ID, "product_name": p.Name, "category": p.Category})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		lines.Write(append(line, '\n'))
 	}
 	write(t, products, lines.String())
@@ -33,9 +32,7 @@ func sampleFiles(t *testing.T, sessions int) (events, products string) {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func TestEvalAnswersInOneCommand(t *testing.T) {

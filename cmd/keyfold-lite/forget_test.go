@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 )
 
 // secret is what only the events of the erased user hold.
@@ -90,14 +91,10 @@ func TestForget(t *testing.T) {
 func holds(t *testing.T, folder, text string) bool {
 	t.Helper()
 	files, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, file := range files {
 		content, err := os.ReadFile(filepath.Join(folder, file.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if bytes.Contains(content, []byte(text)) {
 			return true
 		}

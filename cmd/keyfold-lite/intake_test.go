@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/outbox"
 )
 
@@ -26,9 +27,7 @@ func stored(t *testing.T, data string) *outbox.Database {
 	t.Helper()
 	file := url.URL{Scheme: "sqlite", Path: filepath.Join(data, outboxName)}
 	db, err := outbox.Open(file.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
@@ -38,9 +37,7 @@ func allSent(t *testing.T, data string, want int) {
 	t.Helper()
 	db := stored(t, data)
 	all, err := db.Count(t.Context(), outbox.Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	sent, err := db.Count(t.Context(), outbox.Filter{Sent: outbox.OnlySent})
 	if err != nil || all != int64(want) || sent != all {
 		t.Errorf("%d rows, %d of them marked as sent, want %d (%v)", all, sent, want, err)
@@ -53,9 +50,7 @@ func distinct(t *testing.T, lines [][]byte) int {
 	ids := map[string]bool{}
 	for _, line := range lines {
 		e, err := profile.ParseEvent(line, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ids[e.MessageID] = true
 	}
 	return len(ids)
@@ -67,12 +62,8 @@ func process(t *testing.T, args ...string) (url string, kill func()) {
 	program := exec.Command(os.Args[0], append([]string{"serve", "--http-addr", "127.0.0.1:0"}, args...)...)
 	program.Env = append(os.Environ(), asProgram+"=1")
 	stderr, err := program.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, program.Start())
 	kill = sync.OnceFunc(func() {
 		_ = program.Process.Kill()
 		_ = program.Wait()
@@ -148,30 +139,22 @@ func TestKill9WhilePosting(t *testing.T) {
 func TestPostsLeftBehind(t *testing.T) {
 	lines := eventLines(t, 40)
 	data := filepath.Join(t.TempDir(), "data")
-	if err := os.Mkdir(data, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(data, 0o750))
 	db := stored(t, data)
-	if err := db.Setup(t.Context(), outbox.SetupOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, db.Setup(t.Context(), outbox.SetupOptions{}))
 	store := outbox.NewStore(db, outbox.StoreConfig{})
 	for some := range slices.Chunk(lines, 7) {
 		var entries []profile.Entry
 		for _, body := range some {
 			e, err := profile.ParseEvent(body, time.Now())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			entries = append(entries, profile.Entry{Body: body, Event: e})
 		}
 		if _, err := store.Add(t.Context(), entries); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := store.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Close(t.Context()))
 	const extra = `{"user_id":1,"event_type":"search","search_phrase":"tent","occurred_at":"2026-02-10T15:00:00Z","message_id":"last"}`
 	s := fold(t, extra, small, "--data", data, "--products", shopFile(t), "--events", "-")
 	if rows := int64(distinct(t, lines)); s.Recovered != rows || s.Events != 1 || s.Folded != rows+1 {

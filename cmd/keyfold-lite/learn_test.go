@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/recommend"
 	"keyfold/sink/sqlite"
 )
@@ -29,15 +30,11 @@ func lesson(t *testing.T, data, into string, args ...string) (l learnt) {
 func catalogue(t *testing.T, data string) (all []profile.Product) {
 	t.Helper()
 	file, err := sqlite.OpenReader(filepath.Join(data, databaseName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
 	for _, stream := range file.ProductStreams(t.Context()) {
 		for p, err := range stream {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			all = append(all, p)
 		}
 	}
@@ -112,13 +109,9 @@ func TestLearnAgain(t *testing.T) {
 	data, one, two := filepath.Join(dir, "data"), filepath.Join(dir, "one"), filepath.Join(dir, "two")
 	fold(t, string(bytes.Join(eventLines(t, 40), []byte("\n"))), small, "--data", data, "--products", shopFile(t), "--events", "-")
 	first := lesson(t, data, one)
-	if err := os.MkdirAll(two, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(two, 0o750))
 	for _, tail := range []string{"", "-wal", "-shm"} {
-		if err := os.WriteFile(filepath.Join(two, unfinished+tail), []byte("half a page"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(two, unfinished+tail), []byte("half a page"), 0o600))
 	}
 	second := lesson(t, data, two)
 	if first.Setting != second.Setting || fmt.Sprint(catalogue(t, one)) != fmt.Sprint(catalogue(t, two)) {

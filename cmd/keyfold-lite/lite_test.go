@@ -25,6 +25,7 @@ import (
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
 	"keyfold/internal/testserver/logtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/sqlite"
 	"keyfold/source/sample"
 )
@@ -67,9 +68,7 @@ func shopFile(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "products.ndjson")
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Close()
 	for _, p := range sample.Products() {
 		fmt.Fprintf(f, `{"product_id":%d,"product_name":%q,"category":%q}`+"\n", p.ID, p.Name, p.Category)
@@ -95,9 +94,7 @@ func TestFileTwice(t *testing.T) {
 	w.Write(plain)
 	w.Close()
 	path := filepath.Join(t.TempDir(), "events.ndjson.gz")
-	if err := os.WriteFile(path, zipped.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, zipped.Bytes(), 0o600))
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{small, "--data", data, "--products", shopFile(t), "--events", path}
 	first := fold(t, "", args...)
@@ -150,9 +147,7 @@ func TestEveryEventIsAccountedFor(t *testing.T) {
 		} `json:"last_events"`
 	}
 	_, out, _ = lite(t, "", "user", "show", "2", "--data", data, "-o", "json")
-	if err := json.Unmarshal([]byte(out), &shown); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(out), &shown))
 	if shown.UserID != 2 || shown.History != "mass" || len(shown.Near) != 10 || !strings.Contains(shown.Near[0].Name, "garden hose") ||
 		len(shown.Events) != 1 || shown.Events[0].State != "folded" {
 		t.Errorf("%+v", shown)
@@ -167,9 +162,7 @@ func TestExport(t *testing.T) {
 		t.Fatal(errs)
 	}
 	written, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, printed, _ := lite(t, "", "user", "export", "--data", data)
 	if printed != string(written) {
 		t.Error("the file and standard output differ")
@@ -178,9 +171,7 @@ func TestExport(t *testing.T) {
 	var events int64
 	for _, line := range lines {
 		var d map[string]any
-		if err := json.Unmarshal([]byte(line), &d); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(line), &d))
 		for _, name := range []string{"user_id", "embedding", "dimension_count", "last_updated", "event_count", "last_event_type", "created_at", "updated_at", "version", "mass", "history", "embedding_model"} {
 			if _, ok := d[name]; !ok {
 				t.Fatalf("%s is missing in %s", name, line)
@@ -202,16 +193,12 @@ func TestCutFile(t *testing.T) {
 	w.Write(bytes.Join(lines, []byte("\n")))
 	w.Close()
 	path, data := filepath.Join(t.TempDir(), "events.gz"), filepath.Join(t.TempDir(), "data")
-	if err := os.WriteFile(path, zipped.Bytes()[:zipped.Len()/2], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, zipped.Bytes()[:zipped.Len()/2], 0o600))
 	args := []string{small, "--data", data, "--products", shopFile(t), "--events", path}
 	if code, _, errs := lite(t, "", append(args, "--exit")...); code != 1 || !strings.Contains(errs, "cut off") {
 		t.Fatalf("%d %s", code, errs)
 	}
-	if err := os.WriteFile(path, zipped.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, zipped.Bytes(), 0o600))
 	if s := fold(t, "", args...); s.Folded == 0 || s.Duplicate < 100 {
 		t.Errorf("%+v", s)
 	}
@@ -316,14 +303,10 @@ func server(t *testing.T, args ...string) (url string, stop func() string) {
 func post(t *testing.T, url, body string) (int, string) {
 	t.Helper()
 	resp, err := http.Post(url+"/v1/events", "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return resp.StatusCode, string(answer)
 }
 
@@ -351,9 +334,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("a second program on the folder: %d %s", code, errs)
 	}
 	var s summary
-	if err := json.Unmarshal([]byte(stop()), &s); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(stop()), &s))
 	if s.Events != 3 || s.Folded != 2 || s.Duplicate != 1 || s.Writes != 1 || s.Pending != 0 {
 		t.Errorf("%+v", s)
 	}
@@ -364,9 +345,7 @@ func TestServe(t *testing.T) {
 func TestProductsImportGoesOn(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	file, err := os.ReadFile(shopFile(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	lines := strings.SplitAfter(strings.TrimSpace(string(file)), "\n")
 	load := func(lines []string) {
 		t.Helper()
@@ -378,22 +357,16 @@ func TestProductsImportGoesOn(t *testing.T) {
 	written := func() (at map[int32]int64) {
 		t.Helper()
 		reader, err := sqlite.OpenReader(filepath.Join(data, databaseName))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer reader.Close()
 		rows, err := reader.QueryContext(t.Context(), "SELECT product_id, updated_at FROM product_embeddings")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer rows.Close()
 		at = map[int32]int64{}
 		for rows.Next() {
 			var id int32
 			var updated int64
-			if err := rows.Scan(&id, &updated); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, rows.Scan(&id, &updated))
 			at[id] = updated
 		}
 		return at

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/sqlite"
 )
@@ -21,16 +22,12 @@ import (
 func TestNotifyU2QuietHoursWhenClocksChange(t *testing.T) {
 	t.Parallel()
 	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var users, events strings.Builder
 	posted := 0
 	for _, evening := range []string{"2026-03-28T18:00:00Z", "2026-10-24T18:00:00Z"} {
 		begin, err := time.Parse(time.RFC3339, evening)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for at := begin; at.Before(begin.Add(15 * time.Hour)); at = at.Add(7 * time.Minute) {
 			for _, kind := range []string{"SECURITY", "MESSAGE", "UPDATE"} {
 				user := fmt.Sprint("user-", posted)
@@ -44,15 +41,11 @@ func TestNotifyU2QuietHoursWhenClocksChange(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	notified(t, events.String(), "--data", data, "--events", "-", "--users", writeFile(t, "users.ndjson", users.String()))
 	reader, err := sqlite.OpenReader(filepath.Join(data, ledgerName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = reader.Close() }()
 	decided, held, security := map[uuid.UUID]bool{}, 0, 0
 	for d, err := range reader.Records(t.Context(), ledger.Filter{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		r := d.Record
 		decided[r.EventID] = true
 		local := r.DecidedAt.Time().In(berlin)

@@ -20,6 +20,7 @@ import (
 
 	"keyfold/internal/cli"
 	"keyfold/internal/testserver/logtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/notify/api"
 
 	"keyfold/engine/notify"
@@ -86,14 +87,10 @@ func TestNotifyServeOnAReplaysFolder(t *testing.T) {
 func asked(t *testing.T, method, url, kind, body string, into any) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r.Header.Set("Content-Type", kind)
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err == nil && into != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/proof/notifyoracle"
 	"keyfold/service/notify/ruleset"
 
@@ -39,9 +40,7 @@ func weekFiles(t *testing.T, users int) (events, preferences string, week notifi
 	}
 	for _, u := range week.Users {
 		text, err := json.Marshal(u.Preferences)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		line := `{"user_id":"` + u.ID + `"`
 		if rest := strings.TrimPrefix(string(text), "{"); rest != "}" {
 			line += ","
@@ -53,9 +52,7 @@ func weekFiles(t *testing.T, users int) (events, preferences string, week notifi
 	folder := t.TempDir()
 	events, preferences = filepath.Join(folder, "events.ndjson"), filepath.Join(folder, "users.ndjson")
 	for path, text := range map[string][]byte{events: posted.Bytes(), preferences: settings.Bytes()} {
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, text, 0o600))
 	}
 	return events, preferences, week
 }
@@ -119,9 +116,7 @@ func killedAt(t *testing.T, after time.Duration, args ...string) bool {
 	program := asProcess(args...)
 	var errs bytes.Buffer
 	program.Stderr = &errs
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, program.Start())
 	timer := time.AfterFunc(after, func() { _ = program.Process.Kill() })
 	defer timer.Stop()
 	err := program.Wait()
@@ -140,15 +135,11 @@ func readLeft(t *testing.T, folder string) left {
 	for _, r := range recordsOf(t, filepath.Join(folder, "data")) {
 		r.DecisionID = uuid.Nil
 		text, err := r.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		l.records[r.UserID] = append(l.records[r.UserID], string(text))
 	}
 	text, err := os.ReadFile(filepath.Join(folder, "out.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for line := range bytes.Lines(text) {
 		var m message.Message
 		if err := json.Unmarshal(line, &m); err != nil {
@@ -170,14 +161,10 @@ func readLeft(t *testing.T, folder string) left {
 func recordsOf(t *testing.T, data string) (all []notify.Record) {
 	t.Helper()
 	file, err := openDecisions(&app{data: data})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
 	for d, err := range file.Records(t.Context(), ledger.Filter{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		all = append(all, d.Record)
 	}
 	slices.SortStableFunc(all, func(a, b notify.Record) int { return int(a.Seq - b.Seq) })
@@ -229,20 +216,14 @@ func TestNotifyKeepsTheLaws(t *testing.T) {
 		t.Fatal(errs)
 	}
 	set, err := ruleset.Read("", mustLocal(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	reference, err := notifyoracle.NewSet(set, rule.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	run := notifyoracle.Run{Records: recordsOf(t, filepath.Join(folder, "data")), Sets: map[string]*notifyoracle.Set{set.Version: reference}, States: map[string]*notify.State{}}
 	seen := map[uuid.UUID]bool{}
 	for i := range week.Events {
 		event, err := notify.Parse(week.Events[i].Body, engine.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !seen[event.ID] {
 			seen[event.ID] = true
 			event.Print = set.Policy.Print(event)
@@ -258,9 +239,7 @@ func TestNotifyKeepsTheLaws(t *testing.T) {
 	run.End++
 	for _, line := range readLeft(t, folder).sent {
 		var m message.Message
-		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(line), &m))
 		run.Sent = append(run.Sent, notifyoracle.Sent{ID: m.DispatchID, Events: m.EventIDs, At: decidedAt[m.DecisionID]})
 	}
 	for user := range statesOf(t, filepath.Join(folder, "data"), run.States, &week) {
@@ -277,9 +256,7 @@ func TestNotifyKeepsTheLaws(t *testing.T) {
 func mustLocal(t *testing.T) notify.Local {
 	t.Helper()
 	local, err := (&ruleset.Hours{Zone: "UTC", Morning: "08:00", Digests: "09:00,18:00"}).Local()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return local
 }
 
@@ -288,9 +265,7 @@ func mustLocal(t *testing.T) notify.Local {
 func statesOf(t *testing.T, data string, states map[string]*notify.State, week *notifications.Week) map[string]bool {
 	t.Helper()
 	file, err := openDecisions(&app{data: data})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
 	missing := map[string]bool{}
 	for i := range week.Events {
@@ -299,9 +274,7 @@ func statesOf(t *testing.T, data string, states map[string]*notify.State, week *
 			continue
 		}
 		standings, err := file.Load(t.Context(), []notify.Ask{{User: user}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if states[user] = standings[0].State; states[user] == nil {
 			missing[user] = true
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/senders/message"
 )
 
@@ -62,17 +63,13 @@ func TestNotifyLinks(t *testing.T) {
 		return address + "/" + path
 	}
 	page, err := http.Get(here(m.Links.Preferences))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	text, err := io.ReadAll(page.Body)
 	if page.Body.Close(); err != nil || page.StatusCode != http.StatusOK || !strings.Contains(string(text), "Notification preferences") {
 		t.Errorf("%d %s", page.StatusCode, text)
 	}
 	click, err := http.PostForm(here(m.Links.Unsubscribe), url.Values{"List-Unsubscribe": {"One-Click"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if click.Body.Close(); click.StatusCode != http.StatusOK {
 		t.Errorf("one click: %d", click.StatusCode)
 	}
@@ -162,9 +159,7 @@ func TestNotifyLinksOfTopics(t *testing.T) {
 		channels           int
 	}{{"List-Unsubscribe", "One-Click", "Your cart by email", 1}, {"undo", "1", "Subscribed again", 2}} {
 		answer, err := http.PostForm(target, url.Values{c.field: {c.value}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		text, err := io.ReadAll(answer.Body)
 		if answer.Body.Close(); err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(text), c.says) {
 			t.Errorf("%s: %d %s", c.field, answer.StatusCode, text)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/engine/notify/rule"
+	"keyfold/internal/testserver/must"
 )
 
 // The pages beside the API have decisions with their explanation, by what `notify explain` prints, and
@@ -19,9 +20,7 @@ func TestPagesOfNotifications(t *testing.T) {
 	pageShows(t, folded+"/ui/notifications/"+postedID, "security-now")
 	pageShows(t, folded+"/ui/users", "Notifications")
 	file := t.TempDir() + "/own.json"
-	if err := os.WriteFile(file, rule.Default(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, rule.Default(), 0o600))
 	pageShows(t, notifyServer(t, "--data", t.TempDir(), "--rules", file)+"/ui/rules", "own.json")
 }
 
@@ -33,9 +32,7 @@ func pagesBesideNotify(t *testing.T, data string) {
 	at := notifyServer(t, "--data", data)
 	body := `{"event_id":"` + id + `","user_id":"17","event_type":"SECURITY","title":"Your secret code","source":"login","channel":["push"],"timestamp":"` + time.Now().UTC().Format(time.RFC3339) + `"}`
 	res, err := http.Post(at+"/v1/notifications", "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_ = res.Body.Close()
 	pageShows(t, at+"/ui/notifications", "Decisions of the last 24 hours: 1", "NOW SECURITY_ALWAYS 1", "Waiting: 0")
 	pageShows(t, at+"/ui/notifications?q=17", "NOW", "SECURITY_ALWAYS")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/service/notify/api"
 	"keyfold/service/notify/preference"
 	"keyfold/service/notify/ruleset"
@@ -26,9 +27,7 @@ import (
 func writeFile(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -208,14 +207,10 @@ func TestNotifyRules(t *testing.T) {
 		t.Errorf("a run with a faulty set: exit code %d: %s", code, errs)
 	}
 	var document map[string]json.RawMessage
-	if err := json.Unmarshal(rule.Default(), &document); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(rule.Default(), &document))
 	document["tests"] = json.RawMessage(`[{"name":"wrong","event":{"event_type":"SECURITY"},"outcome":"NEVER","reasons":["MUTED"]}]`)
 	text, err := json.Marshal(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	code, out, errs = lite(t, "", "notify", "rules", "test", writeFile(t, "failing.json", string(text)))
 	if code != 1 || !strings.Contains(out, "failed: wrong") || !strings.Contains(errs, "1 test case of 1 failed") {
 		t.Errorf("exit code %d: %s%s", code, errs, out)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 var markup = regexp.MustCompile(`<[^>]*>`)
@@ -19,9 +21,7 @@ var markup = regexp.MustCompile(`<[^>]*>`)
 func pageText(t *testing.T, url string, want int) string {
 	t.Helper()
 	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != want {
@@ -129,14 +129,10 @@ func TestPagesBesideTheAPI(t *testing.T) {
 		t.Errorf("a path of the API that there is not: %s", text)
 	}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/ui/users/1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	request.Host = "evil.example"
 	resp, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if resp.Body.Close(); resp.StatusCode != http.StatusForbidden {
 		t.Errorf("by a foreign name: %d", resp.StatusCode)
 	}
@@ -174,9 +170,7 @@ func TestTheOverviewOfOneProcess(t *testing.T) {
 	}
 	pageShows(t, url+"/ui/", "profiles: events 1 ")
 	input := filepath.Join(t.TempDir(), "events.ndjson")
-	if err := os.WriteFile(input, []byte("no event\n"+body+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(input, []byte("no event\n"+body+"\n"), 0o600))
 	other := filepath.Join(t.TempDir(), "other")
 	if code, _, errs := lite(t, "", small, "--data", other, "--events", input, "--no-products", "--exit"); code != 0 {
 		t.Fatalf("%d: %s", code, errs)

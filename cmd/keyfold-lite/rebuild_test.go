@@ -14,6 +14,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/sqlfile"
 	"keyfold/sink/sqlite"
 	"keyfold/source/outbox"
@@ -111,19 +112,13 @@ func skipAgain(t *testing.T, args []string, data string) {
 func change(t *testing.T, data string, history profile.History, statement string) {
 	t.Helper()
 	file, err := sqlite.Open(filepath.Join(data, databaseName), sqlite.Settings{Dimensions: 64, History: history, Model: embedderModel})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	err = file.Write(t.Context(), func(tx *sqlfile.Tx) error {
 		_, err := tx.Exec(statement)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, file.Close())
 }
 
 // An event whose product has a vector that cannot be used is not marked as folded.

@@ -17,6 +17,7 @@ import (
 	"keyfold/engine/profile/processor"
 	"keyfold/internal/cli"
 	"keyfold/internal/settings"
+	"keyfold/internal/testserver/must"
 
 	"keyfold/shard"
 )
@@ -36,9 +37,7 @@ func testNode(ctx context.Context, t *testing.T) *runtime {
 		ctx: ctx, Console: cli.Console{Streams: cli.Streams{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard}}, data: t.TempDir(), config: c,
 		log: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return n
 }
 
@@ -49,9 +48,7 @@ func (n *runtime) serving(t *testing.T) {
 	if err == nil {
 		n.intake, err = openHTTPIngest(n)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	n.intake.start()
 }
 
@@ -61,9 +58,7 @@ func searches(t *testing.T, users int, id string) (entries []profile.Entry) {
 	for k := range users {
 		body := fmt.Appendf(nil, `{"user_id":%d,"event_type":"search","search_phrase":"mug","occurred_at":"2026-02-10T14:30:00Z","message_id":"%s-%d"}`, k+1, id, k)
 		e, err := profile.ParseEvent(body, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		entries = append(entries, profile.Entry{Body: body, Event: e})
 	}
 	return entries
@@ -99,9 +94,7 @@ func TestStopWithASilentSender(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	url, stop := server(t, small, "--data", filepath.Join(t.TempDir(), "data"), "--products", shopFile(t), "--shutdown-timeout=2")
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{")
 	for _, e := range searches(t, 3, "m") {

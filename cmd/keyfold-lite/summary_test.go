@@ -13,6 +13,7 @@ import (
 
 	"keyfold/internal/cli"
 	"keyfold/internal/testserver/logtest"
+	"keyfold/internal/testserver/must"
 )
 
 // background runs the program until stop is called, and waits for what it says on
@@ -77,12 +78,8 @@ func TestSummaryBeforeServing(t *testing.T) {
 	stop()
 	var before, after summary
 	reports := json.NewDecoder(strings.NewReader(out.String()))
-	if err := reports.Decode(&before); err != nil {
-		t.Fatal(err)
-	}
-	if err := reports.Decode(&after); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, reports.Decode(&before))
+	must.OK(t, reports.Decode(&after))
 	if before.Events < 100 || before.Folded < 100 || after.Events != 1 || after.Folded != 1 || after.Writes != 1 || after.Duplicate != 0 {
 		t.Errorf("%s", out)
 	}

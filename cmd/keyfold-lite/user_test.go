@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 )
 
 // A user without a profile: why there is none.
@@ -59,9 +60,7 @@ func TestShowWithoutAProfile(t *testing.T) {
 // A folder that cannot be read is not told as one without profiles.
 func TestUnreadableFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, nil, 0o600))
 	// A path through a file fails for every user, root included.
 	_, _, errs := lite(t, "", "user", "show", "1", "--data", filepath.Join(file, "data"))
 	if strings.Contains(errs, "no profiles") || !strings.Contains(errs, "not a directory") {

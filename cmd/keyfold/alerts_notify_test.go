@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/redistest"
@@ -105,7 +106,7 @@ func (f *notifyFaults) messages(many int, kind string, age time.Duration) (all [
 		f.n++
 		e, err := notify.Parse(fmt.Appendf(nil, `{"event_id":%q,"user_id":"user-%d","event_type":%q,"title":"notification %d","source":"test","channel":["push"],"timestamp":%q}`,
 			uuid.New(), f.n, kind, f.n, time.Now().Add(-age).UTC().Format(time.RFC3339Nano)), engine.Now())
-		must(f.t, err)
+		must.OK(f.t, err)
 		all = append(all, broker.EventMessage(e))
 	}
 	return all
@@ -116,10 +117,10 @@ func (f *notifyFaults) publish(all []rabbit.Message) {
 	p := rabbit.NewPublisher(f.dsn, rabbit.ThisProcess("test"), "test", rabbit.Timing{}, slog.New(slog.DiscardHandler))
 	for len(all) > 0 {
 		n := min(1000, len(all))
-		must(f.t, errors.Join(p.Publish(f.t.Context(), all[:n])...))
+		must.OK(f.t, errors.Join(p.Publish(f.t.Context(), all[:n])...))
 		all = all[n:]
 	}
-	must(f.t, p.Close(f.t.Context()))
+	must.OK(f.t, p.Close(f.t.Context()))
 }
 
 const handedOver = `keyfold_notify_event_to_dispatch_seconds_count{class="urgent"}`
@@ -167,10 +168,10 @@ func (f *notifyFaults) urgentOnesComeLate() {
 func (f *notifyFaults) store(many int, outcome notify.Outcome, at, due engine.Millis, dispatched bool) {
 	f.t.Helper()
 	l, err := postgres.Open(f.database, 1)
-	must(f.t, err)
+	must.OK(f.t, err)
 	defer func() { _ = l.Close() }()
 	_, err = l.EnsurePartitions(f.t.Context(), at, 1)
-	must(f.t, err)
+	must.OK(f.t, err)
 	var changes []notify.Change
 	var marks []notify.DispatchMark
 	for range many {
@@ -185,9 +186,9 @@ func (f *notifyFaults) store(many int, outcome notify.Outcome, at, due engine.Mi
 			marks = append(marks, ledgertest.Dispatched(d.Event.ID)...)
 		}
 	}
-	must(f.t, errors.Join(l.Commit(f.t.Context(), changes, nil)...))
+	must.OK(f.t, errors.Join(l.Commit(f.t.Context(), changes, nil)...))
 	if dispatched {
-		must(f.t, errors.Join(l.Commit(f.t.Context(), nil, marks)...))
+		must.OK(f.t, errors.Join(l.Commit(f.t.Context(), nil, marks)...))
 	}
 }
 
@@ -246,12 +247,12 @@ func (f *notifyFaults) ledgerIsNeglected() {
 	f.store(1, notify.Now, now-600_000, 0, false)
 	f.broker.DeleteQueue(f.t, f.vhost, "notification_dispatch.push")
 	conn, err := pgx.Connect(f.t.Context(), f.database)
-	must(f.t, err)
+	must.OK(f.t, err)
 	for ahead := 2; ahead <= 7; ahead++ {
 		_, err = conn.Exec(f.t.Context(), "DROP TABLE IF EXISTS "+now.Time().UTC().AddDate(0, 0, ahead).Format("notify_decisions_20060102"))
-		must(f.t, err)
+		must.OK(f.t, err)
 	}
-	must(f.t, conn.Close(f.t.Context()))
+	must.OK(f.t, conn.Close(f.t.Context()))
 	second := f.service(f.t, "work")
 	f.of("notifier-2:9090", second)
 	f.reaches(second, "keyfold_notify_unreported", 1001)
@@ -299,9 +300,9 @@ func (f *notifyFaults) partOfTheStoreFails() {
 	const later = "--retry-delay=60s" // or refused events come back and are written alone
 	s.setUp(f.t, later)
 	match, err := bson.Marshal(bson.D{{Key: "user_id", Value: bson.D{{Key: "$gte", Value: int32(100_000)}}}})
-	must(f.t, err)
+	must.OK(f.t, err)
 	refusing, err := store.Inject(mongotest.Fault{WriteError: 14, Namespace: "keyfold.user_embeddings", Match: match})
-	must(f.t, err)
+	must.OK(f.t, err)
 	worker := s.work(f.t, quick, later).ready()
 	f.of("worker-1:9090", worker)
 	f.scrape()
@@ -323,7 +324,7 @@ func (f *notifyFaults) partOfTheStoreFails() {
 	}
 	// What is refused is held for its next attempt: a slow machine's scrapes find the prefetch used up.
 	f.fires("a part of the store fails", []string{"KeyfoldStoreFailures"}, "KeyfoldPrefetchExhausted")
-	must(f.t, store.Remove(refusing))
+	must.OK(f.t, store.Remove(refusing))
 	eventually(f.t, "nothing is held", func() error { // or a slow machine's stop leaves it to the broker
 		if n := worker.metric("keyfold_held_events"); n != 0 {
 			return fmt.Errorf("%d", n)
@@ -355,7 +356,7 @@ func (f *notifyFaults) ledgerIsAway() {
 	ch, hangUp := (&stack{dsn: f.dsn}).channel(f.t)
 	defer hangUp()
 	_, err := ch.QueuePurge(bulk, false) // or the worker decides them all
-	must(f.t, err)
+	must.OK(f.t, err)
 	f.server.Restart(f.t)
 	f.worker.ready()
 }

@@ -12,6 +12,7 @@ import (
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/embedtest"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/redistest"
@@ -73,7 +74,7 @@ func TestAlertsReadWhatProgramsTell(t *testing.T) {
 	t.Parallel()
 	pages := newPages(t)
 	text, err := os.ReadFile("../../deploy/alerts.yml")
-	must(t, err)
+	must.OK(t, err)
 	alerts := ruleOf.FindAllStringSubmatch(string(text), -1)
 	if len(alerts) != len(alertName.FindAllString(string(text), -1)) {
 		t.Fatalf("%d rules were read", len(alerts))
@@ -102,7 +103,7 @@ func TestAlertsReadWhatProgramsTell(t *testing.T) {
 func checkSections(t *testing.T, pages map[string]func() string) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/METRICS.md")
-	must(t, err)
+	must.OK(t, err)
 	type section struct{ programs, metrics string }
 	var sections []section
 	for _, part := range strings.Split(string(text), "\n## ")[1:] {
@@ -114,7 +115,7 @@ func checkSections(t *testing.T, pages map[string]func() string) {
 			continue
 		}
 		page, err := readPage(url())
-		must(t, err)
+		must.OK(t, err)
 		told := map[int]bool{}
 		for series := range page {
 			name, _, _ := strings.Cut(series, "{")

@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/service/status"
 	"keyfold/source/rabbit"
@@ -38,7 +39,7 @@ func TestAlertsOfStreams(t *testing.T) {
 			n++
 			body := event(1, profile.ProductView, 1, time.Now(), fmt.Sprint("alerts ", n))
 			body = bytes.Replace(body, []byte("mobile"), bytes.Repeat([]byte("x"), size), 1)
-			must(t, channel.PublishWithContext(t.Context(), "", stream, false, false, amqp.Publishing{Body: body}))
+			must.OK(t, channel.PublishWithContext(t.Context(), "", stream, false, false, amqp.Publishing{Body: body}))
 		}
 	}
 	settled := func(w *daemon) {
@@ -100,7 +101,7 @@ func TestAlertsOfStreams(t *testing.T) {
 
 	// The stream is deleted.
 	_, err := channel.QueueDelete(stream, false, false, false)
-	must(t, err)
+	must.OK(t, err)
 	eventually(t, "a stream is not read", func() error {
 		if n := third.metric("keyfold_stream_unread"); n != 1 {
 			return fmt.Errorf("%d", n)
@@ -122,14 +123,14 @@ func TestAlertsOfStreams(t *testing.T) {
 func smallStream(t *testing.T, dsn, stream string) *amqp.Channel {
 	t.Helper()
 	conn, err := amqp.Dial(dsn)
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	channel, err := conn.Channel()
-	must(t, err)
+	must.OK(t, err)
 	_, err = channel.QueueDeclare(stream, true, false, false, false, amqp.Table{
 		"x-queue-type": "stream", "x-max-length-bytes": int64(1_000_000), "x-stream-max-segment-size-bytes": int64(500_000),
 	})
-	must(t, err)
+	must.OK(t, err)
 	return channel
 }
 
@@ -139,7 +140,7 @@ func listStreams(t *testing.T, s *stack, flags []string) (rows []status.Stream) 
 	if code != 0 {
 		t.Fatalf("streams list: %s", errs)
 	}
-	must(t, json.Unmarshal([]byte(out), &rows))
+	must.OK(t, json.Unmarshal([]byte(out), &rows))
 	return rows
 }
 

@@ -16,6 +16,7 @@ import (
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/embedtest"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
@@ -205,12 +206,12 @@ func (f *faulted) outboxIsNotPublished() {
 	f.silent("an ingest without events")
 	api.accepted(sample.Events(sample.DefaultConfig(2))[:2]...)
 	db, err := sql.Open("sqlite", f.outbox)
-	must(t, err)
+	must.OK(t, err)
 	defer db.Close()
 	_, err = db.Exec("UPDATE user_interactions SET created_at = ? WHERE id = 1", time.Now().Add(-150*time.Second).UTC().Format("2006-01-02 15:04:05.000"))
-	must(t, err)
+	must.OK(t, err)
 	_, err = db.Exec("UPDATE user_interactions SET failed_at = created_at, last_error = 'no' WHERE id = 2")
-	must(t, err)
+	must.OK(t, err)
 	shown := func(unsent, failed int64) {
 		t.Helper()
 		eventually(t, "the outbox is counted", func() error {
@@ -225,7 +226,7 @@ func (f *faulted) outboxIsNotPublished() {
 	f.hold(2)
 	f.fires("an outbox that is not published", []string{"KeyfoldOutboxNotPublished", "KeyfoldOutboxRowsSetAside"})
 	_, err = db.Exec("DELETE FROM user_interactions")
-	must(t, err)
+	must.OK(t, err)
 	shown(0, 0)
 	f.wellFor("an outbox that is not published")
 	api.stop()
@@ -257,13 +258,13 @@ func (f *faulted) storeIsAway() {
 	serve := startDaemon(f.watched.t, f.flags(f.args("serve", "--http-addr=127.0.0.1:0")...)...).ready()
 	f.of("serve-1:9090", serve)
 	f.scrape()
-	must(f.watched.t, f.store.RefuseConnections(0), f.store.Disconnect())
+	must.OK(f.watched.t, f.store.RefuseConnections(0), f.store.Disconnect())
 	f.publish(f.watched.t, event(1, profile.ProductView, 7, time.Now(), "while the store is away"))
 	f.scrape("worker-1:9090 keyfold_ready", `worker-1:9090 keyfold_breaker_open{dependency="store"}`,
 		"serve-1:9090 keyfold_recommend_catalogue_fault")
 	f.hold(6)
 	f.fires("a store that is away", []string{"KeyfoldCatalogueNotFollowed", "KeyfoldNotReady", "KeyfoldStoreDown"}, "KeyfoldNoConsumers")
-	must(f.watched.t, f.store.AcceptConnections())
+	must.OK(f.watched.t, f.store.AcceptConnections())
 	f.worker.ready()
 	f.shownByBroker(rabbit.DefaultNames().Queue, 0)
 	f.wellFor("a store that is away")
@@ -349,7 +350,7 @@ func (f *faulted) prefetchIsUsedUp() {
 	f.worker = f.work(t, quick, fmt.Sprint("--prefetch=", prefetch))
 	f.of("worker-2:9090", f.worker)
 	late, err := f.store.Inject(mongotest.Fault{Commands: []string{"insert", "update", "bulkWrite"}, BlockConnection: true, BlockTimeMS: 3000})
-	must(t, err)
+	must.OK(t, err)
 	f.figureOfBroker("consumers", rabbit.DefaultNames().Queue, func(n float64) bool { return n > 0 })
 	eventually(t, "a scrape shows that the worker holds its prefetch", func() error {
 		f.scrape()
@@ -368,7 +369,7 @@ func (f *faulted) prefetchIsUsedUp() {
 	})
 	f.hold(11)
 	f.fires("a worker that holds its prefetch", []string{"KeyfoldPrefetchExhausted"}, "KeyfoldQueueLong", "KeyfoldProfilesLate")
-	must(t, f.store.Remove(late))
+	must.OK(t, f.store.Remove(late))
 }
 
 func (f *faulted) brokerIsAway() {
@@ -376,7 +377,7 @@ func (f *faulted) brokerIsAway() {
 	f.scrape("rabbitmq:15692 up", "rabbitmq:15692 up", "worker-2:9090 keyfold_rabbitmq_connected", "worker-2:9090 keyfold_ready")
 	f.hold(6)
 	f.fires("a broker that is away", []string{"KeyfoldConsumerNotConnected", "KeyfoldNotReady", "KeyfoldQueuesUnseen"}, "KeyfoldPrefetchExhausted", "KeyfoldQueueLong", "KeyfoldProfilesLate")
-	must(f.watched.t, f.broker.Boot())
+	must.OK(f.watched.t, f.broker.Boot())
 	f.worker.ready()
 }
 
@@ -385,7 +386,7 @@ var alertName = regexp.MustCompile(`(?m)^ +- alert: (\w+)$`)
 // allAlertsAreCovered finds alerts that no fault fires, here or in the other test.
 func (f *faulted) allAlertsAreCovered() {
 	text, err := os.ReadFile("../../deploy/alerts.yml")
-	must(f.watched.t, err)
+	must.OK(f.watched.t, err)
 	for _, found := range alertName.FindAllStringSubmatch(string(text), -1) {
 		others := slices.Concat(alertsOfOthers, alertsOfStreams)
 		if alert := found[1]; f.expected(alert) == slices.Contains(others, alert) {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"keyfold/engine/metric"
+	"keyfold/internal/testserver/must"
 )
 
 // scrapes are pages of metrics of real processes, one a minute of Prometheus's time, and what the
@@ -215,7 +216,7 @@ func (s *scrapes) expected(alert string) bool {
 func (s *scrapes) judge() {
 	s.t.Helper()
 	rules, err := filepath.Abs("../../deploy/alerts.yml")
-	must(s.t, err)
+	must.OK(s.t, err)
 	var text strings.Builder
 	fmt.Fprintf(&text, "rule_files: [%s]\nevaluation_interval: 1m\ntests:\n- interval: 1m\n  input_series:\n", rules)
 	for _, series := range slices.Sorted(maps.Keys(s.series)) {
@@ -223,7 +224,7 @@ func (s *scrapes) judge() {
 	}
 	fmt.Fprintf(&text, "  promql_expr_test:\n%s\n", strings.Join(s.checks, "\n"))
 	file := filepath.Join(s.t.TempDir(), "scrapes.yml")
-	must(s.t, os.WriteFile(file, []byte(text.String()), 0o600))
+	must.OK(s.t, os.WriteFile(file, []byte(text.String()), 0o600))
 	if out, err := exec.CommandContext(s.t.Context(), "promtool", "test", "rules", file).CombinedOutput(); err != nil {
 		s.t.Errorf("promtool: %v (.ci/needs installs it)\n%s", err, out)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/outbox"
 )
 
@@ -106,9 +107,7 @@ func TestBackfillFilters(t *testing.T) {
 	s.fill(t, 120, 0)
 	o := s.observe(t)
 	var middle string
-	if err := s.pool(t).QueryRow("SELECT DATE_FORMAT(occurred_at, '%Y-%m-%dT%H:%i:%sZ') FROM user_interactions WHERE id = 61").Scan(&middle); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.pool(t).QueryRow("SELECT DATE_FORMAT(occurred_at, '%Y-%m-%dT%H:%i:%sZ') FROM user_interactions WHERE id = 61").Scan(&middle))
 	for _, c := range []struct {
 		args []string
 		want func(e profile.Event) bool

@@ -17,6 +17,7 @@ import (
 	"keyfold/engine/profile"
 	"keyfold/internal/report"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
@@ -161,9 +162,7 @@ func TestBenchWithoutItsConnection(t *testing.T) {
 	s := newStack(t)
 	s.work(t, quick).ready()
 	address, err := url.Parse(s.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	done := begin(t.Context(), "", append([]string{"bench", "--rate=50/s", "--for=4s", "--users=5", "--wait=4m", "-o", "json"}, s.flags()...)...)
 	eventually(t, "a connection is closed", func() error {
 		if rabbittest.Shared(t).CloseConnections(t, strings.TrimPrefix(address.Path, "/"), "keyfold tool bench") == 0 {

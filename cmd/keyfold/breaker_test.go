@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
@@ -31,13 +31,6 @@ func (d *daemon) opened() {
 	}
 }
 
-func must(t *testing.T, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // A store that refuses every call opens the breaker: events stay in the queue,
 // no attempt is used, and all is folded when it is back.
 //
@@ -51,7 +44,7 @@ func TestStoreBreakerOpensAndCloses(t *testing.T) {
 	s.setUp(t)
 	d := s.work(t, quick, "--prefetch=50", "--retry-delay=20ms", "--max-retries=1").ready()
 	bodies := sample.Events(sample.DefaultConfig(40))
-	must(t, store.RefuseConnections(0), store.Disconnect())
+	must.OK(t, store.RefuseConnections(0), store.Disconnect())
 	s.publish(t, bodies[:20]...)
 	d.opened()
 	s.unsubscribed(t)
@@ -60,7 +53,7 @@ func TestStoreBreakerOpensAndCloses(t *testing.T) {
 	if n := s.depth(t, rabbit.DefaultNames().Queue); n != len(bodies)-20 {
 		t.Errorf("%d messages wait at the broker, want all %d that came later", n, len(bodies)-20)
 	}
-	must(t, store.AcceptConnections())
+	must.OK(t, store.AcceptConnections())
 	s.settled(t, s.expect(t, bodies))
 	d.ready()
 	if dead, retries := d.metric("keyfold_dead_letters_total"), d.metric("keyfold_retries_total"); dead != 0 || retries != 0 {
@@ -85,7 +78,7 @@ func TestStoreBreakerIsNotFooledByAPing(t *testing.T) {
 	s.setUp(t)
 	d := s.work(t, quick).ready()
 	bodies := sample.Events(sample.DefaultConfig(20))
-	must(t, store.StallReplication())
+	must.OK(t, store.StallReplication())
 	s.publish(t, bodies...)
 	d.opened()
 	before := d.metric(`keyfold_breaker_probes_total{dependency="store"}`)
@@ -98,7 +91,7 @@ func TestStoreBreakerIsNotFooledByAPing(t *testing.T) {
 	if n := d.metric(`keyfold_breaker_open{dependency="store"}`); n != 1 {
 		t.Error("a store without a majority was taken for a working one")
 	}
-	must(t, store.Replicate())
+	must.OK(t, store.Replicate())
 	s.settled(t, s.expect(t, bodies))
 	d.ready() // a worker that stops while the breaker is open waits for nothing
 	d.stop()
@@ -174,7 +167,7 @@ func TestStoreThatRefusesEveryWrite(t *testing.T) {
 	if n := d.metric(`keyfold_breaker_opened_total{dependency="store"}`); n != 1 {
 		t.Errorf("opened %d times: a probe was taken that profiles are not", n)
 	}
-	must(t, store.Remove(0))
+	must.OK(t, store.Remove(0))
 	s.settled(t, s.expect(t, bodies))
 	d.ready()
 	if dead, retries := d.metric("keyfold_dead_letters_total"), d.metric("keyfold_retries_total"); dead != 0 || retries != 0 {

@@ -19,6 +19,7 @@ import (
 	"keyfold/internal/testserver/embedtest"
 	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/redistest"
@@ -167,7 +168,7 @@ func (g *guarded) search(t *testing.T, what string, all map[string]*daemon) {
 			for _, token := range []string{"", canary + "91-0123456789", g.token("HTTP_TOKENS")} {
 				for _, path := range []string{"/v1/events", "/v1/notifications", "/v1/notifications?x=" + canary[:3], "/openapi.json", "/readyz", "/v1/users/1/preferences"} {
 					a, err := send(found[1]+path, token, []byte(`{"user_id":1,"event_type":"search"}`))
-					must(t, err)
+					must.OK(t, err)
 					noCanary(t, what+": "+path+" of "+name, a.Text)
 				}
 			}
@@ -237,7 +238,7 @@ func TestNoSecretOfWorkingPrograms(t *testing.T) {
 func (g *guarded) post(t *testing.T, ingest *daemon, body []byte) {
 	t.Helper()
 	a, err := send(ingest.url(), g.token("HTTP_TOKENS"), body)
-	must(t, err)
+	must.OK(t, err)
 	if a.Code != http.StatusAccepted {
 		t.Fatalf("%d %s", a.Code, a.Text)
 	}

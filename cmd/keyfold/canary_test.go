@@ -19,6 +19,7 @@ import (
 
 	"keyfold/internal/cli"
 	"keyfold/internal/testserver/logtest"
+	"keyfold/internal/testserver/must"
 )
 
 // canary stands in every secret of these tests, with the number of its setting, and twice
@@ -69,7 +70,7 @@ var (
 func secretSettings(t *testing.T) (kinds map[string]string, flags map[string]*kong.Flag) {
 	t.Helper()
 	parser, err := commandLine.Parser(&commands{}, nil, cli.Streams{}, func(int) {})
-	must(t, err)
+	must.OK(t, err)
 	kinds, flags = map[string]string{}, map[string]*kong.Flag{}
 	all := parser.Model.Flags
 	for _, n := range parser.Model.Leaves(false) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"keyfold/internal/testserver/authoritytest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/sqltest"
 
 	"keyfold/engine/causes"
@@ -43,9 +44,7 @@ func TestCausesOfMariaDBsTLS(t *testing.T) {
 			if err == nil {
 				err = os.WriteFile(files[i], text, 0o600)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 		}
 	}
 	issue(nil)

@@ -19,6 +19,7 @@ import (
 
 	"keyfold/internal/testserver/authoritytest"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/redistest"
@@ -80,9 +81,7 @@ var certificates = map[causes.ID]func(*x509.Certificate){
 func terminating(t *testing.T, server string, config *tls.Config) string {
 	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	proxied := make(chan struct{})
 	go func() {
 		defer close(proxied)
@@ -234,21 +233,13 @@ func TestCausesOfPostgreSQL(t *testing.T) {
 func owned(t *testing.T, folder, name, from string) {
 	t.Helper()
 	text, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	path := filepath.Join(folder, name)
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, text, 0o600))
 	info, err := os.Stat(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if owner, ok := info.Sys().(*syscall.Stat_t); ok {
-		if err := os.Chown(path, int(owner.Uid), int(owner.Gid)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chown(path, int(owner.Uid), int(owner.Gid)))
 	}
 }
 
@@ -273,7 +264,7 @@ func TestCausesOfRabbitMQ(t *testing.T) {
 	saysCause(t, named(t, "RabbitMQ", strings.Replace(dsn(broker.Address(), "amqp"), "guest:guest", "guest:wrong", 1)), causes.RabbitMQ, causes.Credentials)
 	limit := func(most int) {
 		_, err := broker.Eval(fmt.Sprintf(`ok = rabbit_vhost_limit:update_limit(<<"%s">>, <<"max-connections">>, %d, <<"test">>).`, vhost, most))
-		must(t, err)
+		must.OK(t, err)
 	}
 	limit(0)
 	saysCause(t, named(t, "RabbitMQ", dsn(broker.Address(), "amqp")), causes.RabbitMQ, causes.Connections)
@@ -301,9 +292,7 @@ func TestCausesThroughStatus(t *testing.T) {
 	post := func(id string) {
 		body := fmt.Sprintf(`{"user_id":1,"event_type":"product_view","product_id":1,"occurred_at":"2026-02-10T14:30:00Z","message_id":%q}`, id)
 		res, err := http.Post(url, "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_ = res.Body.Close()
 	}
 	post("before")

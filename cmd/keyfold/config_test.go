@@ -13,6 +13,7 @@ import (
 	"keyfold/internal/cli"
 	"keyfold/internal/settings"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/version"
 	"keyfold/service/profile/embedding"
@@ -147,9 +148,9 @@ func TestRedisAwayAtStart(t *testing.T) {
 	a := &app.App{Ctx: t.Context(), Log: slog.New(slog.NewTextHandler(&log, nil))}
 	s := embedding.Settings{Embedder: embedding.EmbedderOpenAI, Key: "k", Redis: "redis://:s3cret@127.0.0.1:1"}
 	c, err := s.Config(8, profile.Learned{})
-	must(t, err)
+	must.OK(t, err)
 	a.Config.Processor.Dimensions = 8
-	must(t, a.WithEmbedding(c, 0, func(e *embedding.Embedding) error { warnOfRedis(a, e); return nil }))
+	must.OK(t, a.WithEmbedding(c, 0, func(e *embedding.Embedding) error { warnOfRedis(a, e); return nil }))
 	if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "REDIS_URL") || strings.Count(text, "\n") != 1 || strings.Contains(text, "s3cret") {
 		t.Errorf("%s", text)
 	}
@@ -172,7 +173,7 @@ func TestConfigCheckOfAKindredServer(t *testing.T) {
 		t.Errorf("of MongoDB's own: %q", own)
 	}
 	_, err := store.Inject(mongotest.Fault{Commands: []string{"buildInfo"}, ErrorCode: 59})
-	must(t, err)
+	must.OK(t, err)
 	if kindred := line(); !strings.Contains(kindred, "is no mongod") || !strings.Contains(kindred, "synchronous_commit") {
 		t.Errorf("of another: %q", kindred)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 
 	"keyfold/source/rabbit"
@@ -41,7 +42,7 @@ func awayWhileHeld(t *testing.T, broker *rabbittest.Broker, hold string, closes 
 	s.setUp(t)
 	d := s.work(t, quick, "--hold-max="+hold).ready()
 	bodies := sample.Events(sample.DefaultConfig(60))
-	must(t, store.RefuseConnections(0), store.Disconnect())
+	must.OK(t, store.RefuseConnections(0), store.Disconnect())
 	s.publish(t, bodies...)
 	d.opened()
 	eventually(t, "the broker has them again", func() error {
@@ -53,7 +54,7 @@ func awayWhileHeld(t *testing.T, broker *rabbittest.Broker, hold string, closes 
 	if closed := strings.Contains(d.log.String(), "consumer_timeout"); closed != closes {
 		t.Errorf("the broker closed a channel: %v\n%s", closed, d.log)
 	}
-	must(t, store.AcceptConnections())
+	must.OK(t, store.AcceptConnections())
 	s.settled(t, s.expect(t, bodies))
 	d.ready()
 	if dead, retries := d.metric("keyfold_dead_letters_total"), d.metric("keyfold_retries_total"); dead != 0 || retries != 0 {

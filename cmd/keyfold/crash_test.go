@@ -8,6 +8,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 
 	"keyfold/source/sample"
@@ -26,9 +27,7 @@ func (s *stack) process(t *testing.T, args ...string) (d *daemon, kill func()) {
 	t.Helper()
 	program, log := asProcess(append([]string{"work"}, s.flags(args...)...)...)
 	program.Env = append(program.Env, s.env...)
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, program.Start())
 	d = &daemon{t: t, log: log}
 	d.ready()
 	return d, func() {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/source/outbox"
 )
 
@@ -39,13 +40,13 @@ func unlocks(t *testing.T, url string) *viewer {
 func (v *viewer) send(method, path string, form url.Values) *http.Response {
 	v.t.Helper()
 	r, err := http.NewRequest(method, v.url+path, strings.NewReader(form.Encode()))
-	must(v.t, err)
+	must.OK(v.t, err)
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	r.Header.Set("Cookie", v.cookie)
 	res, err := http.DefaultTransport.RoundTrip(r)
-	must(v.t, err)
+	must.OK(v.t, err)
 	return res
 }
 
@@ -141,7 +142,7 @@ func TestDashboardChangesAUser(t *testing.T) {
 	res := v.send(http.MethodGet, "/audit", nil)
 	defer res.Body.Close()
 	page, err := io.ReadAll(res.Body)
-	must(t, err)
+	must.OK(t, err)
 	for _, want := range []string{"users.rebuild", "users.forget", "user 1", "unlock"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the audit log has no %q", want)

@@ -12,6 +12,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
@@ -85,7 +86,7 @@ func (w *watched) brokerAway() {
 	w.shows("the broker is away", []string{
 		"✗ RabbitMQ: RabbitMQ does not listen at its address; check that it runs, and that RABBITMQ_DSN has its host and port", "RUNBOOK.md#connection-refused", "not ready: ",
 	})
-	must(w.t, w.broker.Boot())
+	must.OK(w.t, w.broker.Boot())
 	w.worker.ready()
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/source/outbox"
 )
 
@@ -25,10 +26,10 @@ func TestDashboardOfTheLastEvaluation(t *testing.T) {
 	shows(t, url, report+" is not there yet: `keyfold eval -o json` into it makes it")
 
 	out := s.must(t, "eval", "-o", "json", "--half-lives", "1m,1d,never", "--html", page)
-	must(t, os.WriteFile(report, []byte(out), 0o600))
+	must.OK(t, os.WriteFile(report, []byte(out), 0o600))
 	text := shows(t, url, "What a fresh profile finds in this log", "popularity", "chance finds")
 	html, err := os.ReadFile(page)
-	must(t, err)
+	must.OK(t, err)
 	figures := regexp.MustCompile(`<td[^>]*>(\d\.\d{4})</td>`).FindAllStringSubmatch(string(html), -1)
 	for _, f := range figures {
 		if !strings.Contains(text, f[1]) {
@@ -39,7 +40,7 @@ func TestDashboardOfTheLastEvaluation(t *testing.T) {
 		t.Errorf("%d figures in the file", len(figures))
 	}
 	for _, other := range []string{"", "[]", "{}", out[:len(out)/2], `{"current_setting":"x","rows":[{"name":"x"}]}`} {
-		must(t, os.WriteFile(report, []byte(other), 0o600))
+		must.OK(t, os.WriteFile(report, []byte(other), 0o600))
 		shows(t, url, "holds no ", "eval -o json")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/notify/broker"
 	"keyfold/source/outbox"
 	"keyfold/source/sample"
@@ -30,7 +31,7 @@ func actingOn(t *testing.T, url string) *acting {
 	a := &acting{t: t, url: url}
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.PostForm(url+"/unlock", nil)
-	must(t, err)
+	must.OK(t, err)
 	res.Body.Close()
 	a.cookie, _, _ = strings.Cut(res.Header.Get("Set-Cookie"), ";")
 	if a.cookie == "" {
@@ -42,7 +43,7 @@ func actingOn(t *testing.T, url string) *acting {
 // ask sends a request and returns the page that it leads to, and what a person reads of it.
 func (a *acting) ask(method, path string, form url.Values) (page, text string, err error) {
 	r, err := http.NewRequest(method, a.url+path, strings.NewReader(form.Encode()))
-	must(a.t, err)
+	must.OK(a.t, err)
 	r.Header.Set("Cookie", a.cookie)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	res, err := http.DefaultClient.Do(r)
@@ -95,14 +96,14 @@ func (a *acting) do(plan string) string {
 func (a *acting) ended(path string, form url.Values) (page, text string) {
 	a.t.Helper()
 	page, text, err := a.ask(http.MethodPost, path, form)
-	must(a.t, err)
+	must.OK(a.t, err)
 	job := regexp.MustCompile(`href="(/jobs/\d+)">look again`).FindStringSubmatch(page)
 	if job == nil {
 		return page, text
 	}
 	eventually(a.t, job[1]+" ends", func() error { // it takes longer than a request waits
 		page, text, err = a.ask(http.MethodGet, job[1], nil)
-		must(a.t, err)
+		must.OK(a.t, err)
 		if strings.Contains(page, "look again") {
 			return fmt.Errorf("it is %s", text)
 		}
@@ -176,7 +177,7 @@ func TestDashboardOfFailures(t *testing.T) {
 		t.Error("the body is shown unasked")
 	}
 	_, text, err := a.ask(http.MethodPost, "/failures/bad-0?where=broker", nil)
-	must(t, err)
+	must.OK(t, err)
 	has(t, text, "original message", "base64: bm8gG1szMW1KU09O")
 
 	plan, key = a.plan("remove", "reason="+engine.ReasonMalformedJSON)
@@ -231,7 +232,7 @@ func TestDashboardKilledWhileItRetries(t *testing.T) {
 		}
 		ch, hangUp := s.channel(t)
 		_, err := ch.QueuePurge(replayable, false)
-		must(t, err)
+		must.OK(t, err)
 		hangUp()
 	}
 	dead, live := idsOf(s.dump(t, failed)), idsOf(s.dump(t, replayable))
@@ -265,7 +266,7 @@ func TestDashboardKilledWhileItRetries(t *testing.T) {
 func (s *stack) killedMeanwhile(t *testing.T, n int) bool {
 	t.Helper()
 	program, log := asProcess(append([]string{"dashboard", "--dashboard-addr=127.0.0.1:0", "--actions"}, s.flags()...)...)
-	must(t, program.Start())
+	must.OK(t, program.Start())
 	defer func() { _ = program.Wait() }() // it was killed
 	defer func() { _ = program.Process.Kill() }()
 	var found []string
@@ -290,7 +291,7 @@ func (s *stack) killedMeanwhile(t *testing.T, n int) bool {
 		}
 		return nil
 	})
-	must(t, program.Process.Kill())
+	must.OK(t, program.Process.Kill())
 	<-ended
 	left := 0
 	eventually(t, "the broker has back what the dashboard held", func() error {

@@ -15,6 +15,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger/postgres"
 )
 
@@ -75,19 +76,19 @@ func TestDashboardOfManyDecisions(t *testing.T) {
 func (s *notifyStack) fillMany(t *testing.T, decisions int, now engine.Millis) {
 	t.Helper()
 	l, err := postgres.Open(s.database, 1)
-	must(t, err)
+	must.OK(t, err)
 	_, err = l.EnsurePartitions(t.Context(), now-engine.Millis(7*24*time.Hour/time.Millisecond), 9)
-	must(t, errorsOf(err, l.Close()))
+	must.OK(t, errorsOf(err, l.Close()))
 	db, err := pgx.Connect(t.Context(), s.database)
-	must(t, err)
-	defer func() { must(t, db.Close(t.Context())) }()
+	must.OK(t, err)
+	defer func() { must.OK(t, db.Close(t.Context())) }()
 	body := `{"event_id":"6f6c4d00-8000-4000-8000-000000000001","user_id":"17","event_type":"UPDATE","title":"Order 1001 shipped","message":"` + strings.Repeat("on its way ", 20) + `"}`
 	_, err = db.Exec(t.Context(), manyDecisions, int64(now), decisions, body)
-	must(t, err)
+	must.OK(t, err)
 	_, err = db.Exec(t.Context(), manyDeferrals, decisions/100, body)
-	must(t, err)
+	must.OK(t, err)
 	_, err = db.Exec(t.Context(), "ANALYZE")
-	must(t, err)
+	must.OK(t, err)
 }
 
 // timesOf asks for a page, as fast as one sender may, and returns how long each answer took, the shortest first.
@@ -99,9 +100,9 @@ func timesOf(t *testing.T, url string, requests int) (all []time.Duration) {
 		}
 		began := time.Now()
 		res, err := http.Get(url)
-		must(t, err)
+		must.OK(t, err)
 		_, err = io.Copy(io.Discard, res.Body)
-		must(t, errorsOf(err, res.Body.Close()))
+		must.OK(t, errorsOf(err, res.Body.Close()))
 		if all = append(all, time.Since(began)); res.StatusCode != http.StatusOK {
 			t.Fatalf("%s is answered with %d", url, res.StatusCode)
 		}

@@ -19,6 +19,7 @@ import (
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/rule"
 	"keyfold/internal/testserver/chromiumtest"
+	"keyfold/internal/testserver/must"
 )
 
 // pages serves the pages of the stack, whose profiles are away.
@@ -68,7 +69,7 @@ func TestDashboardOfNotifications(t *testing.T) {
 	v := unlocks(t, s.pages(t, "--actions", "--bodies"))
 	res := v.post("/notifications/"+event, nil)
 	page, err := io.ReadAll(res.Body)
-	must(t, errorsOf(err, res.Body.Close()))
+	must.OK(t, errorsOf(err, res.Body.Close()))
 	if !strings.Contains(string(page), "<h3>Your secret order 5 is on its way</h3>") {
 		t.Errorf("with --bodies the title is not shown: %d %s", res.StatusCode, page)
 	}
@@ -108,14 +109,14 @@ func (p *person) send(path string, fields url.Values) (status int, text, plan st
 			part = func(name string) (io.Writer, error) { return form.CreateFormFile(name, "rules.json") }
 		}
 		field, err := part(name)
-		must(p.t, err)
+		must.OK(p.t, err)
 		_, err = field.Write([]byte(fields.Get(name)))
-		must(p.t, err)
+		must.OK(p.t, err)
 	}
-	must(p.t, form.Close())
+	must.OK(p.t, form.Close())
 	res := p.ask(http.MethodPost, path, form.FormDataContentType(), body.Bytes())
 	page, err := io.ReadAll(res.Body)
-	must(p.t, errorsOf(err, res.Body.Close()))
+	must.OK(p.t, errorsOf(err, res.Body.Close()))
 	if res.StatusCode != http.StatusSeeOther {
 		return res.StatusCode, string(page), ""
 	}
@@ -150,13 +151,13 @@ func errorsOf(all ...error) error {
 func (p *person) ask(method, path, kind string, body []byte) *http.Response {
 	p.t.Helper()
 	r, err := http.NewRequest(method, p.url+path, bytes.NewReader(body))
-	must(p.t, err)
+	must.OK(p.t, err)
 	r.Header.Set("Authorization", "Bearer "+p.token)
 	if kind != "" {
 		r.Header.Set("Content-Type", kind)
 	}
 	res, err := http.DefaultTransport.RoundTrip(r)
-	must(p.t, err)
+	must.OK(p.t, err)
 	return res
 }
 
@@ -176,7 +177,7 @@ func TestDashboardPublishesRules(t *testing.T) {
 	now := engine.Now()
 	s.fill(t, []string{"1", "2", "3"}, notify.Now, now, 0)
 	tokens := filepath.Join(t.TempDir(), "tokens")
-	must(t, os.WriteFile(tokens, []byte("reader-token-0001 read\nops-a-token-00001 read,admin\nops-b-token-00001 read,admin\n"), 0o600))
+	must.OK(t, os.WriteFile(tokens, []byte("reader-token-0001 read\nops-a-token-00001 read,admin\nops-b-token-00001 read,admin\n"), 0o600))
 	at := s.pages(t, "--actions", "--http-token-file", tokens)
 	reader, a, b := &person{t, at, "reader-token-0001"}, &person{t, at, "ops-a-token-00001"}, &person{t, at, "ops-b-token-00001"}
 
@@ -254,7 +255,7 @@ func (p *person) read(path string) string {
 	res := p.ask(http.MethodGet, path, "", nil)
 	defer res.Body.Close()
 	page, err := io.ReadAll(res.Body)
-	must(p.t, err)
+	must.OK(p.t, err)
 	return strings.Join(strings.Fields(html.UnescapeString(pageMarkup.ReplaceAllString(string(page), " "))), " ")
 }
 
@@ -287,7 +288,7 @@ func TestDashboardOfNotificationsInABrowser(t *testing.T) {
 	b.Go(at + "/rules")
 	b.Do(chromedp.Click(`form[action$="/unlock"] button`), chromedp.WaitVisible(`input[type=file]`))
 	file := filepath.Join(t.TempDir(), "rules.json")
-	must(t, os.WriteFile(file, []byte(withoutTests(t, strings.Replace(string(rule.Default()), `"5m": 3`, `"5m": 2`, 1))), 0o600))
+	must.OK(t, os.WriteFile(file, []byte(withoutTests(t, strings.Replace(string(rule.Default()), `"5m": 3`, `"5m": 2`, 1))), 0o600))
 	axe := func(where string) {
 		t.Helper()
 		if found := b.Axe(); len(found) > 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"keyfold/internal/testserver/chromiumtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/sample"
 )
 
@@ -41,10 +42,10 @@ func (w *watched) startDashboard(more ...string) (*daemon, string) {
 func (w *watched) read(url string) string {
 	w.t.Helper()
 	res, err := http.Get(url)
-	must(w.t, err)
+	must.OK(w.t, err)
 	defer res.Body.Close()
 	page, err := io.ReadAll(res.Body)
-	must(w.t, err)
+	must.OK(w.t, err)
 	if res.StatusCode != http.StatusOK {
 		w.t.Errorf("%s is answered with %d:\n%s", url, res.StatusCode, page)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/logtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/sample"
 )
 
@@ -31,15 +32,15 @@ func usageOf(t *testing.T, pid int) (u usage) {
 	t.Helper()
 	const ticks = 100 // a second, on every Linux that Go runs on
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	must(t, err)
+	must.OK(t, err)
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')'):])
 	for _, at := range []int{12, 13} { // user and system time
 		n, err := strconv.ParseInt(string(fields[at]), 10, 64)
-		must(t, err)
+		must.OK(t, err)
 		u.cpu += time.Duration(n) * time.Second / ticks
 	}
 	pages, err := strconv.ParseInt(string(fields[22]), 10, 64)
-	must(t, err)
+	must.OK(t, err)
 	u.resident = pages * int64(os.Getpagesize())
 	return u
 }
@@ -93,7 +94,7 @@ func TestManyViewers(t *testing.T) {
 // runs starts a process, which is told to stop at the test's end.
 func runs(t *testing.T, program *exec.Cmd) {
 	t.Helper()
-	must(t, program.Start())
+	must.OK(t, program.Start())
 	t.Cleanup(func() {
 		_ = program.Process.Signal(syscall.SIGTERM)
 		if err := program.Wait(); err != nil {

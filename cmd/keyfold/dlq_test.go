@@ -18,6 +18,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/consume"
 	"keyfold/source/rabbit/deadletter"
@@ -57,9 +58,7 @@ func (s *stack) bury(t *testing.T, all ...buried) {
 		n := min(500, len(letters))
 		queue := deadletter.Queue{Publisher: p, Names: rabbit.DefaultNames(), Host: "test-host"}
 		for _, err := range queue.Store(ctx, letters[:n]) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 		}
 		letters = letters[n:]
 	}
@@ -90,9 +89,7 @@ func (s *stack) dump(t *testing.T, queue string) []amqp.Delivery {
 	var all []amqp.Delivery
 	for {
 		d, ok, err := ch.Get(queue, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !ok {
 			return all
 		}
@@ -164,9 +161,7 @@ func (s *stack) raw(t *testing.T, id, body string) {
 	t.Helper()
 	p := rabbit.NewPublisher(s.dsn, rabbit.ThisProcess("test"), "raw", rabbit.Timing{}, slog.New(slog.DiscardHandler))
 	defer p.Close(t.Context())
-	if err := p.Publish(t.Context(), []rabbit.Message{{RoutingKey: failed, ID: id, Body: []byte(body)}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Publish(t.Context(), []rabbit.Message{{RoutingKey: failed, ID: id, Body: []byte(body)}})[0])
 }
 
 // Looking changes nothing: the queue is as it was, in its order, whatever is in it.
@@ -241,9 +236,7 @@ func TestDlqLooking(t *testing.T) {
 		Types          map[string]int `json:"by_type"`
 		Oldest, Newest *time.Time
 	}
-	if err := json.Unmarshal([]byte(s.dlq(t, "stats", "-o", "json")), &stats); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(s.dlq(t, "stats", "-o", "json")), &stats))
 	if stats.Letters != 7 || stats.Reasons["not_a_letter"] != 2 || stats.Types["search"] != 1 || !stats.Newest.After(*stats.Oldest) {
 		t.Errorf("stats %+v", stats)
 	}
@@ -343,7 +336,7 @@ func TestDlqReplayPastHorizon(t *testing.T) {
 	// As after thousands of events: ids were dropped, the newest of just now.
 	_, err := s.collection(t).UpdateOne(t.Context(), bson.D{{Key: "user_id", Value: int32(7)}},
 		bson.D{{Key: "$set", Value: bson.D{{Key: "applied_floor", Value: time.Now()}}}})
-	must(t, err)
+	must.OK(t, err)
 	s.work(t, quick).ready()
 	late := given([][]byte{event(7, profile.ProductView, 1, now.Add(-time.Hour), "late")})
 	s.bury(t, late...)
@@ -374,18 +367,14 @@ func TestDlqReplayKilled(t *testing.T) {
 		ids[l.id] = true
 	}
 	program, log := asProcess(append([]string{"dlq", "replay", "--rate=50/s"}, s.flags()...)...)
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, program.Start())
 	eventually(t, "some are replayed", func() error {
 		if n := s.depth(t, replayable); n < len(bodies)/10 {
 			return fmt.Errorf("%d, %s", n, log)
 		}
 		return nil
 	})
-	if err := program.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, program.Process.Kill())
 	if err := program.Wait(); err == nil {
 		t.Fatalf("it had ended by itself: %s", log)
 	}
@@ -418,9 +407,7 @@ func TestDlqReplayFails(t *testing.T) {
 	ch, hangUp := s.channel(t)
 	defer hangUp()
 	names := rabbit.DefaultNames()
-	if err := ch.QueueUnbind(names.Queue, names.Bindings[0], names.Exchange, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ch.QueueUnbind(names.Queue, names.Bindings[0], names.Exchange, nil))
 	code, out, errs := s.run(t, "", "dlq", "replay")
 	if code != 1 || !strings.Contains(out, "failed 1") || !strings.Contains(errs, "keyfold setup") {
 		t.Errorf("exit code %d, %s, %s", code, out, errs)

@@ -14,6 +14,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
@@ -217,9 +218,7 @@ func TestEdge_InvalidVectorDimensions(t *testing.T) {
 func (s *stack) insertProducts(t *testing.T, first int, vectors func(func(bson.A) bool)) {
 	t.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI(s.mongo))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer client.Disconnect(t.Context())
 	collection := client.Database("keyfold").Collection("product_embeddings")
 	for v := range vectors {
@@ -279,9 +278,7 @@ func TestEdge_WorkerCrash(t *testing.T) {
 	s.publish(t, bodies...)
 	dying.holds(int64(len(bodies)))
 	other := s.work(t, quick).ready()
-	if err := dying.command.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, dying.command.Process.Kill())
 	s.settled(t, s.expect(t, bodies))
 	eventually(t, "all was delivered again and acknowledged", func() error {
 		if again, acked := other.metric("keyfold_rabbitmq_redelivered_total"), other.metric("keyfold_rabbitmq_acked_total"); again != int64(len(bodies)) || acked != again {

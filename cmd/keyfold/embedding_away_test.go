@@ -10,6 +10,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/embedtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
@@ -169,9 +170,7 @@ func (a *apiStack) settledOrDead(t *testing.T, d *daemon, bodies [][]byte) map[s
 	var good [][]byte
 	for _, body := range bodies {
 		e, err := profile.ParseEvent(body, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, gone := reasons[e.MessageID]; !gone {
 			good = append(good, body)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/source/vector"
 	"keyfold/source/vector/openai"
 )
@@ -41,9 +42,7 @@ func TestEmbedShowsTheWay(t *testing.T) {
 		decode := json.NewDecoder(strings.NewReader(out))
 		for decode.More() {
 			var e embedded
-			if err := decode.Decode(&e); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, decode.Decode(&e))
 			all = append(all, e)
 		}
 		return all

@@ -14,6 +14,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/embedtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/rabbit"
 	"keyfold/source/vector/openai"
 )
@@ -37,9 +38,7 @@ func (a *apiStack) importing(t *testing.T, products []profile.Product, args ...s
 	if code != 0 {
 		t.Fatalf("products import: %s", errs)
 	}
-	if err := json.Unmarshal([]byte(out), &done); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(out), &done))
 	return done
 }
 
@@ -54,16 +53,16 @@ func TestImportGoesOnAfterAKill(t *testing.T) {
 	before := a.api.Counts()
 	a.api.SetFaults(embedtest.Faults{Latency: time.Second}) // it is far from its end when it is killed
 	file := filepath.Join(t.TempDir(), "shop.ndjson")
-	must(t, os.WriteFile(file, []byte(catalogue(t, things(n))), 0o600))
+	must.OK(t, os.WriteFile(file, []byte(catalogue(t, things(n))), 0o600))
 	program, _ := asProcess(a.flags(a.args("products", "import", file, "--embed")...)...)
-	must(t, program.Start())
+	must.OK(t, program.Start())
 	eventually(t, "some products are in", func() error {
 		if requests, _ := a.asked(before); requests < 4 {
 			return fmt.Errorf("%d requests", requests)
 		}
 		return nil
 	})
-	must(t, program.Process.Kill())
+	must.OK(t, program.Process.Kill())
 	if err := program.Wait(); err == nil {
 		t.Fatal("the import had ended by itself: the test proves nothing")
 	}

@@ -11,6 +11,7 @@ import (
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/embedtest"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/redistest"
 
@@ -71,9 +72,7 @@ func catalogue(t *testing.T, products []profile.Product) string {
 	var lines strings.Builder
 	encode := json.NewEncoder(&lines)
 	for _, p := range products {
-		if err := encode.Encode(map[string]any{"product_id": p.ID, "product_name": p.Name, "category": p.Category}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, encode.Encode(map[string]any{"product_id": p.ID, "product_name": p.Name, "category": p.Category}))
 	}
 	return lines.String()
 }
@@ -118,9 +117,7 @@ func (a *apiStack) open(t *testing.T) *mongodb.Store {
 	c := mongodb.DefaultConfig()
 	c.URI, c.Dimensions, c.History, c.Model = a.mongo, dimensions, a.history, openai.DefaultModel
 	store, err := mongodb.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { store.Close() })
 	return store
 }
@@ -130,18 +127,12 @@ func (a *apiStack) open(t *testing.T) *mongodb.Store {
 func (a *apiStack) vector(t *testing.T, phrase string) []float64 {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"input": phrase, "model": openai.DefaultModel, "dimensions": dimensions})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.api.URL()+"/embeddings", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	request.Header.Set("Authorization", "Bearer "+apiKey)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer response.Body.Close()
 	defer http.DefaultClient.CloseIdleConnections()
 	var answer struct {
@@ -153,9 +144,7 @@ func (a *apiStack) vector(t *testing.T, phrase string) []float64 {
 		t.Fatalf("the service answered %d: %v", response.StatusCode, err)
 	}
 	unit, err := engine.Unit(answer.Data[0].Embedding, dimensions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return unit
 }
 

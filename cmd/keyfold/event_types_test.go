@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"gonum.org/v1/gonum/floats"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/recommend"
 	"keyfold/source/outbox"
 )
@@ -81,7 +82,7 @@ func TestOwnEventTypes(t *testing.T) {
 			return err
 		})
 	}
-	must(t, profiles.FindOne(t.Context(), bson.D{{Key: "user_id", Value: 1}}).Decode(&stored))
+	must.OK(t, profiles.FindOne(t.Context(), bson.D{{Key: "user_id", Value: 1}}).Decode(&stored))
 	want := s.sum(t, map[int]float64{0: 1 - math.Exp(0.023*2/1440), 1: 0.6 * math.Exp(0.023/1440), 2: -math.Exp(0.023 * 3 / 1440), 3: 0.3 * math.Exp(0.023*4/1440)})
 	floats.Scale(math.Exp(-0.023*4/1440), want) // at the time of the view
 	mass := floats.Norm(want, 2)
@@ -117,7 +118,7 @@ func (s *shop) sum(t *testing.T, counts map[int]float64) (sum []float64) {
 		var p struct {
 			Vector []float64 `bson:"embedding"`
 		}
-		must(t, products.FindOne(t.Context(), bson.D{{Key: "product_id", Value: s.products[i].ID}}).Decode(&p))
+		must.OK(t, products.FindOne(t.Context(), bson.D{{Key: "product_id", Value: s.products[i].ID}}).Decode(&p))
 		floats.Scale(1/floats.Norm(p.Vector, 2), p.Vector)
 		if sum == nil {
 			sum = make([]float64, len(p.Vector))

@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 )
@@ -44,12 +45,8 @@ func TestForgetErasesEverywhere(t *testing.T) {
 		forget := func(want string) {
 			t.Helper()
 			var got, expected any
-			if err := json.Unmarshal([]byte(s.must(t, "user", "forget", "17", "--yes", "-o", "json")), &got); err != nil {
-				t.Fatal(err)
-			}
-			if err := json.Unmarshal([]byte(want), &expected); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal([]byte(s.must(t, "user", "forget", "17", "--yes", "-o", "json")), &got))
+			must.OK(t, json.Unmarshal([]byte(want), &expected))
 			g, _ := json.Marshal(got)
 			if e, _ := json.Marshal(expected); string(g) != string(e) {
 				t.Errorf("it says %s, want %s", g, e)

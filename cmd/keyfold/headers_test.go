@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/outbox"
 )
 
@@ -22,16 +23,12 @@ func TestHeadersOfARequestTravelWithItsEvents(t *testing.T) {
 		api := s.ingest(t)
 		body := event(1, profile.ProductView, 999_999, time.Now(), "traced")
 		req, err := http.NewRequest(http.MethodPost, api.url(), bytes.NewReader(bytes.Replace(body, []byte(`"metadata":null`), []byte(`"metadata":[]`), 1)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for name, value := range map[string]string{"Content-Type": "application/json", "traceparent": parent, "tracestate": "a=1", "X-Request-Id": "r-42", "Cookie": "secret"} {
 			req.Header.Set(name, value)
 		}
 		resp, err := sender.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusAccepted || resp.Header.Get("X-Request-Id") != "r-42" {
 			t.Fatalf("answered %s, request id %q", resp.Status, resp.Header.Get("X-Request-Id"))
@@ -48,9 +45,7 @@ func TestHeadersOfARequestTravelWithItsEvents(t *testing.T) {
 			text := func(name string) string { value, _ := m.Headers[name].(string); return value }
 			got := strings.Join([]string{text("traceparent"), text("tracestate"), text("X-Request-Id")}, " ")
 			parsed, err := profile.ParseEvent(m.Body, time.Now())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if want := want[fmt.Sprint(parsed.UserID)]; got != want || m.Headers["Cookie"] != nil {
 				t.Errorf("user %d: the message has the headers %v, want %q", parsed.UserID, m.Headers, want)
 			}

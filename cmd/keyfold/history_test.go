@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/outbox"
 )
 
@@ -74,9 +75,7 @@ func TestHistoryPrune(t *testing.T) {
 			t.Errorf("prune prints %q", out)
 		}
 		var stats map[string]any
-		if err := json.Unmarshal([]byte(s.must(t, "history", "stats", "-o", "json")), &stats); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(s.must(t, "history", "stats", "-o", "json")), &stats))
 		if stats["rows"] != 1.0 || stats["ids"] != 1.0 || stats["floor"] == nil {
 			t.Errorf("stats are %v", stats)
 		}

@@ -20,6 +20,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/outbox"
 )
 
@@ -42,9 +43,7 @@ func TestIngestTokensRotate(t *testing.T) {
 	api.ready()
 	try := func(token string) int {
 		a, err := send(api.url(), token, event(1, profile.ProductView, 1, time.Now().Add(-time.Hour), "t"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return a.Code
 	}
 	for token, want := range map[string]int{"": 401, newToken: 401, oldToken: 202, oldToken + "x": 401} {
@@ -72,9 +71,7 @@ func TestIngestTokensRotate(t *testing.T) {
 		t.Errorf("the new token: %d", code)
 	}
 	// Without the file no token of it is good; the readiness and a metric say so.
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(file))
 	turns(newToken, http.StatusServiceUnavailable)
 	if code, body := api.get("/readyz"); code != http.StatusOK || !strings.Contains(body, "HTTP_TOKEN_FILE") {
 		t.Errorf("without the file the readiness is %d %q", code, body)
@@ -96,9 +93,7 @@ func TestIngestTokensRotate(t *testing.T) {
 
 func write(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 // What is not to be started is refused with the cure and without a secret.
@@ -171,32 +166,22 @@ func TestIngestTLS(t *testing.T) {
 func certify(t *testing.T, cert, key string) *x509.CertPool {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	serial, err := cryptorand.Int(cryptorand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	template := &x509.Certificate{
 		SerialNumber: serial, IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(cryptorand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	write(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
 	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	pool := x509.NewCertPool()
 	pool.AddCert(parsed)
 	return pool

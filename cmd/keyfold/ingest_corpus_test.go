@@ -13,6 +13,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/outbox"
 )
 
@@ -143,9 +144,7 @@ func TestIngestHostileCorpus(t *testing.T) {
 func (s *shop) checkTable(t *testing.T, want int) {
 	t.Helper()
 	rows, err := s.pool(t).Query("SELECT user_id, event_type, search_phrase, product_id, occurred_at, metadata, message_id, body, shard FROM user_interactions")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer rows.Close()
 	n := 0
 	for ; rows.Next(); n++ {
@@ -155,9 +154,7 @@ func (s *shop) checkTable(t *testing.T, want int) {
 			phrase, metadata         sql.NullString
 			product                  sql.NullInt64
 		)
-		if err := rows.Scan(&user, &kind, &phrase, &product, &occurred, &metadata, &id, &body, &shard); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, rows.Scan(&user, &kind, &phrase, &product, &occurred, &metadata, &id, &body, &shard))
 		e, err := profile.ParseEvent([]byte(body), time.Now())
 		if err != nil || !utf8.ValidString(body) {
 			t.Errorf("the body of %q is no event: %v\n%.300q", id, err, body)
@@ -172,9 +169,7 @@ func (s *shop) checkTable(t *testing.T, want int) {
 			t.Errorf("metadata: %q", metadata.String)
 		}
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, rows.Err())
 	if n != want {
 		t.Errorf("%d rows, want %d", n, want)
 	}

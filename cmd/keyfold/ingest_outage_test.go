@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sqltest"
@@ -172,9 +173,7 @@ func ingestWhileKilled(t *testing.T, url string, kill func(), restart func(testi
 	there := map[string]bool{}
 	for _, body := range s.bodies(t) {
 		e, err := profile.ParseEvent(body, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		there[e.MessageID] = true
 	}
 	for _, id := range l.taken {

@@ -19,6 +19,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/sqltest"
 	"keyfold/source/outbox"
@@ -110,9 +111,7 @@ func (s *shop) spawn(t *testing.T, args ...string) (d *daemon, kill func()) {
 	t.Helper()
 	program, log := asProcess(append(args, s.flags()...)...)
 	program.Env = append(program.Env, s.env...)
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, program.Start())
 	kill = sync.OnceFunc(func() {
 		_ = program.Process.Kill()
 		if err := program.Wait(); err == nil || program.ProcessState.Exited() {
@@ -180,9 +179,7 @@ func (a answered) ids() []string {
 func (d *daemon) post(bodies ...[]byte) answered {
 	d.t.Helper()
 	a, err := send(d.url(), "", bodies...)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, err)
 	return a
 }
 
@@ -235,9 +232,7 @@ func (s *shop) pool(t *testing.T) *sql.DB {
 		name = strings.Replace(name, "/", ")/", 1)
 	}
 	db, err := sql.Open(driver, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
@@ -275,20 +270,14 @@ func (s *shop) count(t *testing.T, query string, args ...any) (n int) {
 func (s *shop) bodies(t *testing.T) (bodies [][]byte) {
 	t.Helper()
 	rows, err := s.pool(t).Query("SELECT body FROM user_interactions ORDER BY id")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer rows.Close()
 	for rows.Next() {
 		var body []byte
-		if err := rows.Scan(&body); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, rows.Scan(&body))
 		bodies = append(bodies, body)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, rows.Err())
 	return bodies
 }
 
@@ -318,9 +307,7 @@ type observer struct {
 func (s *shop) observe(t *testing.T) *observer {
 	t.Helper()
 	conn, err := amqp.Dial(s.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { conn.Close() })
 	o := &observer{t: t, conn: conn}
 	if o.ch, err = conn.Channel(); err != nil {
@@ -330,9 +317,7 @@ func (s *shop) observe(t *testing.T) *observer {
 	if err == nil {
 		err = o.ch.QueueBind(q.Name, "user.embedding.*", "user_events", false, nil)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	o.queue = q.Name
 	return o
 }
@@ -356,9 +341,7 @@ func (o *observer) all() (messages []amqp.Delivery) {
 	o.t.Helper()
 	for {
 		m, ok, err := o.ch.Get(o.queue, true)
-		if err != nil {
-			o.t.Fatal(err)
-		}
+		must.OK(o.t, err)
 		if !ok {
 			return messages
 		}

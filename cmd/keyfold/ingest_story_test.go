@@ -13,6 +13,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/outbox"
 )
 
@@ -126,9 +127,7 @@ func (s *shop) checkRow(t *testing.T, id string, want row) {
 		got.Product = *product
 	}
 	at, err := time.Parse(time.DateTime, strings.TrimSpace(occurred))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got.Occurred, got.Metadata = at, meta
 	if got != want {
 		t.Errorf("%s is stored as %+v, want %+v", id, got, want)
@@ -150,9 +149,7 @@ func (s *shop) checkMessage(t *testing.T, m amqp.Delivery, id, kind string, at t
 		t.Errorf("published to %q with %q", m.Exchange, m.RoutingKey)
 	}
 	var body map[string]any
-	if err := json.Unmarshal(m.Body, &body); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(m.Body, &body))
 	if body["message_id"] != id || body["version"] != "1.0" || body["event_type"] != kind {
 		t.Errorf("the body is %s", m.Body)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 	"keyfold/source/outbox"
 )
@@ -58,7 +59,7 @@ func (s *shop) learnApart(t *testing.T) (l lesson, resident int64) {
 	program, log := asProcess(append([]string{"products", "learn", "--into", "learned", "-o", "json"}, s.flags()...)...)
 	var out strings.Builder
 	program.Stdout = &out
-	must(t, program.Run())
+	must.OK(t, program.Run())
 	if err := json.Unmarshal([]byte(out.String()), &l); err != nil {
 		t.Fatalf("%v in %s%s", err, &out, log)
 	}

@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/evaluation"
 	"keyfold/service/profile/recommend"
 	"keyfold/sink/mongodb"
@@ -58,11 +59,11 @@ func (s *shop) catalogue(t *testing.T, name string) map[int32]profile.Product {
 	c := mongodb.DefaultConfig()
 	c.URI, c.Database = s.mongo, name
 	store, err := mongodb.Open(t.Context(), c)
-	must(t, err)
+	must.OK(t, err)
 	defer store.Close()
 	all := map[int32]profile.Product{}
 	for p, err := range store.AllProducts(t.Context()) {
-		must(t, err)
+		must.OK(t, err)
 		all[p.ID] = p
 	}
 	return all
@@ -122,13 +123,13 @@ func (s *shop) goOn(t *testing.T, next *shop, l lesson) {
 		EventCount  int64  `json:"event_count"`
 		LastUpdated any    `json:"last_updated"`
 	}
-	must(t, json.Unmarshal([]byte(s.must(t, "user", "show", "1", "-o", "json")), &old))
-	must(t, json.Unmarshal([]byte(next.must(t, "user", "show", "1", "-o", "json")), &anew))
+	must.OK(t, json.Unmarshal([]byte(s.must(t, "user", "show", "1", "-o", "json")), &old))
+	must.OK(t, json.Unmarshal([]byte(next.must(t, "user", "show", "1", "-o", "json")), &anew))
 	if anew.Model != l.Model || old.Model != vector.HashModel || old.EventCount != anew.EventCount || old.LastUpdated != anew.LastUpdated {
 		t.Errorf("%+v, and anew %+v", old, anew)
 	}
 	var a recommend.Answer
-	must(t, json.Unmarshal([]byte(next.must(t, "recommend", "1", "-o", "json")), &a))
+	must.OK(t, json.Unmarshal([]byte(next.must(t, "recommend", "1", "-o", "json")), &a))
 	if a.Basis != recommend.ByProfile || len(a.Products) != 10 || len(a.Products[0].Because) == 0 {
 		t.Errorf("%+v", a)
 	}
@@ -151,8 +152,8 @@ func (s *shop) goOn(t *testing.T, next *shop, l lesson) {
 	ask := []string{"eval", "--vectors", "learned", "--no-tables", "--choose=0", "-o", "json", "--components=8"}
 	var live, learned evaluation.Report
 	s.must(t, "products", "import", file, "--embed")
-	must(t, json.Unmarshal([]byte(s.must(t, ask...)), &live))
-	must(t, json.Unmarshal([]byte(next.must(t, ask...)), &learned))
+	must.OK(t, json.Unmarshal([]byte(s.must(t, ask...)), &live))
+	must.OK(t, json.Unmarshal([]byte(next.must(t, ask...)), &learned))
 	if live.Vectors != learned.Vectors || live.Questions == 0 || math.Abs(live.Row(live.Current).Test.HR-learned.Row(live.Current).Test.HR) > 0.01 {
 		t.Errorf("eval says %s %+v, there %s %+v", live.Vectors, live.Row(live.Current), learned.Vectors, learned.Row(live.Current))
 	}
@@ -161,7 +162,7 @@ func (s *shop) goOn(t *testing.T, next *shop, l lesson) {
 		Dimensions int
 		Nearest    []any `json:"nearest_products"`
 	}
-	must(t, json.Unmarshal([]byte(next.must(t, "embed", s.products[0].Name, "-o", "json")), &phrase))
+	must.OK(t, json.Unmarshal([]byte(next.must(t, "embed", s.products[0].Name, "-o", "json")), &phrase))
 	if phrase.Model != l.Model || phrase.Dimensions != l.Dimensions || len(phrase.Nearest) != 5 {
 		t.Errorf("%+v", phrase)
 	}
@@ -240,7 +241,7 @@ func TestLearnLeavesOut(t *testing.T) {
 	if without := s.learn(t, "without"); without.Events >= all.Events || without.Users != all.Users-1 || without.Setting == all.Setting {
 		t.Errorf("%+v, without user 1 %+v", all, without)
 	}
-	must(t, s.collection(t).Database().Collection("product_embeddings").Drop(t.Context()))
+	must.OK(t, s.collection(t).Database().Collection("product_embeddings").Drop(t.Context()))
 	s.products = s.products[:20]
 	s.importProducts(t)
 	few := s.learn(t, "few")
@@ -260,7 +261,7 @@ func TestLearnKilledAndTwice(t *testing.T) {
 	for range 3 {
 		program, _ := asProcess(append([]string{"products", "learn", "--into", "killed", "--components=16"}, s.flags()...)...)
 		before := names(t, killed)
-		must(t, program.Start())
+		must.OK(t, program.Start())
 		over := make(chan struct{})
 		go func() { _ = program.Wait(); close(over) }()
 		eventually(t, "it writes", func() error {
@@ -274,7 +275,7 @@ func TestLearnKilledAndTwice(t *testing.T) {
 			}
 			return nil
 		})
-		must(t, ignoreDone(program.Process.Signal(os.Kill)))
+		must.OK(t, ignoreDone(program.Process.Signal(os.Kill)))
 		<-over
 		if got := s.catalogue(t, "killed"); len(got) != 0 && len(got) != want.Products {
 			t.Fatalf("%d products of %d are visible", len(got), want.Products)
@@ -302,7 +303,7 @@ func TestLearnKilledAndTwice(t *testing.T) {
 func names(t *testing.T, of *mongo.Database) []string {
 	t.Helper()
 	all, err := of.ListCollectionNames(t.Context(), bson.D{})
-	must(t, err)
+	must.OK(t, err)
 	return all
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
@@ -30,9 +31,7 @@ func launch(t *testing.T, env []string, args ...string) *daemon {
 	program.Env = slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), asProgram + "=1"}, env)
 	program.Stdout = log
 	d := &daemon{t: t, log: log}
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, program.Start())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -66,9 +65,9 @@ func TestLogLines(t *testing.T) {
 	st.setUp(t)
 	s := st.with(t, newDatabase(t, outbox.MariaDB))
 	match, err := bson.Marshal(bson.D{{Key: "user_id", Value: int32(42)}})
-	must(t, err)
+	must.OK(t, err)
 	_, err = store.Inject(mongotest.Fault{WriteError: 11000, Namespace: "keyfold.user_embeddings", Match: match})
-	must(t, err)
+	must.OK(t, err)
 	start := func(args ...string) *daemon {
 		return launch(t, []string{"LOG_LEVEL=debug"}, s.flags(args...)...).ready()
 	}

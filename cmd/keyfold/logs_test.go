@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/catalog"
 	"keyfold/source/rabbit"
@@ -25,9 +26,7 @@ func TestRealLogs(t *testing.T) {
 		return
 	}
 	files, err := filepath.Glob(filepath.Join(os.Getenv("KEYFOLD_TEST_DATA"), "*", "events.ndjson.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i, file := range files {
 		bodies, products := readLog(t, file)
 		for j, shards := range []int{1, 4, 32} {
@@ -100,14 +99,10 @@ const logStart = 300
 func readLog(t *testing.T, path string) (bodies [][]byte, products []profile.Product) {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Close()
 	unzipped, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	lines := bufio.NewScanner(unzipped)
 	lines.Buffer(nil, 1<<20)
 	named := map[int32]bool{}
@@ -118,14 +113,10 @@ func readLog(t *testing.T, path string) (bodies [][]byte, products []profile.Pro
 		}
 	}
 	p, err := os.Open(filepath.Join(filepath.Dir(path), "products.ndjson.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer p.Close()
 	for product, err := range catalog.ReadProducts(p) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if long || named[product.ID] {
 			products = append(products, product)
 		}

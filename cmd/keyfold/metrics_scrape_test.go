@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/sample"
 )
 
@@ -50,7 +51,7 @@ func TestScrapeOfALoadedWorker(t *testing.T) {
 	for scraping := true; scraping; {
 		select {
 		case err := <-done:
-			must(t, err)
+			must.OK(t, err)
 			scraping = false
 		case <-time.After(40 * time.Millisecond):
 			feed()

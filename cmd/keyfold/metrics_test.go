@@ -12,6 +12,7 @@ import (
 
 	"keyfold/engine/metric"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/embedding"
 	"keyfold/source/outbox"
 	"keyfold/source/vector"
@@ -44,9 +45,7 @@ func TestMetricsPages(t *testing.T) {
 	way := embedding.Config{API: openai.DefaultConfig(), Phrases: vector.DefaultConfig(), Redis: &redis, PhraseTimeout: time.Second}
 	way.API.Key, way.API.Model, way.API.Dimensions = "k", "m", 8
 	e, err := embedding.New(way, 0, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer e.Close()
 	var set metric.Set
 	var text strings.Builder
@@ -67,9 +66,7 @@ var (
 func checkMetrics(t *testing.T, page, text string, wanted ...string) {
 	t.Helper()
 	documented, err := os.ReadFile("../../docs/METRICS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	kinds, series := map[string]string{}, map[string]bool{}
 	helped, family := "", ""
 	for line := range strings.Lines(text) {

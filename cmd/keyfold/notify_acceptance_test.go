@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/redistest"
 	"keyfold/service/notify/api"
@@ -40,9 +41,7 @@ func changedSet(t *testing.T, changes ...string) string {
 		text = strings.Replace(text, changes[i], changes[i+1], 1)
 	}
 	path := filepath.Join(t.TempDir(), "set.json")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -120,13 +119,9 @@ func TestNotifyP1PostedTwiceAfterATimeout(t *testing.T) {
 func (d *daemon) postUnread(body string) {
 	d.t.Helper()
 	at, err := url.Parse(notifyListening.FindStringSubmatch(d.log.String())[1])
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, err)
 	conn, err := net.Dial("tcp", at.Host)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, err)
 	_, err = fmt.Fprintf(conn, "POST /v1/notifications HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", at.Host, len(body), body)
 	if err = errors.Join(err, conn.Close()); err != nil {
 		d.t.Fatal(err)
@@ -312,15 +307,11 @@ func TestNotifyC4UrgentBesideABacklog(t *testing.T) {
 	s.service(t, "work").ready()
 	s.queuesAreEmpty(t)
 	l, err := postgres.Open(s.database, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = l.Close() }()
 	urgent, after, all := http.newest(p.EventIDs[0]).Record.DecidedAt, 0, 0
 	for d, err := range l.Records(t.Context(), ledger.Filter{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if all++; d.Record.DecidedAt > urgent {
 			after++
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 
 	"keyfold/engine"
@@ -45,9 +46,7 @@ func (s *notifyStack) fill(t *testing.T, users []string, outcome notify.Outcome,
 	t.Helper()
 	s.must(t, "setup")
 	l, err := postgres.Open(s.database, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = l.Close() }()
 	if _, err := l.EnsurePartitions(t.Context(), at, 1); err != nil {
 		t.Fatal(err)
@@ -59,9 +58,7 @@ func (s *notifyStack) fill(t *testing.T, users []string, outcome notify.Outcome,
 		}
 		events = append(events, d.Event.ID)
 		err := errors.Join(l.Commit(t.Context(), []notify.Change{{User: user, State: &notify.State{DecidedAt: at}, Decided: []notify.Decided{d}}}, nil)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	return events
 }
@@ -80,9 +77,7 @@ func TestNotifyDeferrals(t *testing.T) {
 		Types  []map[string]any `json:"by_type"`
 		Oldest float64          `json:"oldest_due_seconds"`
 	}
-	if err := json.Unmarshal([]byte(s.must(t, "deferrals", "stats", "-o", "json")), &stats); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(s.must(t, "deferrals", "stats", "-o", "json")), &stats))
 	if stats.All["total"] != 4.0 || stats.All["due"] != 1.0 || stats.Types[0]["due_within_a_day"] != 3.0 || stats.Oldest < 90*60 {
 		t.Errorf("%+v", stats)
 	}
@@ -133,9 +128,7 @@ func TestNotifyRedispatch(t *testing.T) {
 	depth := func() int {
 		t.Helper()
 		depths, err := rabbittest.Shared(t).Depths(s.vhost)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return depths["notification_dispatch.push"]
 	}
 	says(t, s.must(t, "redispatch", "--dry-run"), "3 notifications would be dispatched, the oldest decided at "+cli.At((now-7_200_000).Time()))
@@ -173,12 +166,8 @@ func TestNotifyRetention(t *testing.T) {
 	old := engine.Now() - 100*24*3600*1000 // past NOTIFY_RETENTION
 	events := s.fill(t, []string{"anna", "ben"}, notify.Now, old, 0)
 	l, err := postgres.Open(s.database, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(append(l.Commit(t.Context(), nil, ledgertest.Dispatched(events[0])), l.Close())...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, errors.Join(append(l.Commit(t.Context(), nil, ledgertest.Dispatched(events[0])), l.Close())...))
 	day := old.Time().UTC().Format("2006-01-02")
 	for range 2 { // nothing has changed
 		says(t, s.must(t, "retention", "--dry-run"), day+" would be dropped", "0 days would be made, 1 day dropped", "2 event keys would be deleted, 1 of them")

@@ -13,6 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/service/notify/broker"
 	"keyfold/source/rabbit"
@@ -41,9 +42,7 @@ func newNotifyLetters(t *testing.T) notifyLetters {
 	b := rabbittest.Shared(t)
 	s := notifyLetters{vhost: b.VHost(t)}
 	s.dsn = b.DSN(s.vhost)
-	if err := broker.Setup(t.Context(), s.dsn, broker.Topology{QueueType: topology.Classic}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, broker.Setup(t.Context(), s.dsn, broker.Topology{QueueType: topology.Classic}))
 	p := rabbit.NewPublisher(s.dsn, rabbit.ThisProcess("test"), "dead letters", rabbit.Timing{}, slog.New(slog.DiscardHandler))
 	defer p.Close(t.Context())
 	for _, l := range []struct {
@@ -60,9 +59,7 @@ func newNotifyLetters(t *testing.T) notifyLetters {
 			Message: &rabbit.Original{Message: rabbit.Message{ID: l.id, Body: []byte(l.body)}}, Reason: l.reason,
 			Failures: []rabbit.Failure{{At: engine.Now(), Err: errors.New("it failed")}},
 		}
-		if err := errors.Join(queue.Store(t.Context(), []consume.Letter{letter})...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(queue.Store(t.Context(), []consume.Letter{letter})...))
 	}
 	return s
 }
@@ -76,15 +73,11 @@ func (s notifyLetters) dlq(t *testing.T, args ...string) (code int, out, errs st
 func (s notifyLetters) take(t *testing.T, queue string) (all []amqp.Delivery) {
 	t.Helper()
 	channel, err := rabbit.OpenChannel(t.Context(), s.dsn, "test", "take")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = channel.Disconnect(t.Context()) }()
 	for {
 		d, ok, err := channel.Get(queue, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !ok {
 			return all
 		}
@@ -105,9 +98,7 @@ func (s notifyLetters) letters(t *testing.T, args ...string) map[string]any {
 			ID   string `json:"id"`
 			User any    `json:"user_id"`
 		}
-		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(line), &l))
 		users[l.ID] = l.User
 	}
 	return users
@@ -213,12 +204,8 @@ func TestNotifyDlqWithoutSetup(t *testing.T) {
 			} else {
 				s = newNotifyLetters(t)
 				channel, err := rabbit.OpenChannel(t.Context(), s.dsn, "test", "delete")
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := errors.Join(remove(channel), channel.Disconnect(t.Context())); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
+				must.OK(t, errors.Join(remove(channel), channel.Disconnect(t.Context())))
 			}
 			for _, args := range []string{"retry", "retry --queue=deliveries"} {
 				code, _, errs := s.dlq(t, strings.Fields(args)...)

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/notify/broker"
 	"keyfold/sink/senders/message"
 )
@@ -34,9 +35,7 @@ func TestNotifyPages(t *testing.T) {
 	folder := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	links := []string{"--notify-link-key-file=" + file("key", "a key of a test, which has 32 bytes and more\n"), "--notify-link-url=https://shop.example/n"}
@@ -67,9 +66,7 @@ func TestNotifyPages(t *testing.T) {
 		return nil
 	})
 	click, err := http.PostForm(here(m.Links.Unsubscribe), url.Values{"List-Unsubscribe": {"One-Click"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if click.Body.Close(); click.StatusCode != http.StatusOK {
 		t.Errorf("one click: %d", click.StatusCode)
 	}
@@ -91,9 +88,7 @@ func TestNotifyPages(t *testing.T) {
 func (s *notifyStack) taken(t *testing.T, channel notify.Channel) (m message.Message) {
 	t.Helper()
 	connection, err := amqp.Dial(s.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer connection.Close()
 	eventually(t, "a message is dispatched", func() error {
 		ch, err := connection.Channel()

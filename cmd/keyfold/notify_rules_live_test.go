@@ -14,6 +14,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/notify/broker"
 	"keyfold/source/rabbit"
 )
@@ -43,7 +44,7 @@ func TestO3RulesInForce(t *testing.T) {
 	}
 	reasons := map[string]string{"2": "SET_2"}
 	conn, err := pgx.Connect(t.Context(), s.database)
-	must(t, err)
+	must.OK(t, err)
 	defer conn.Close(context.Background())
 	used := func(set string) {
 		t.Helper()
@@ -83,7 +84,7 @@ func TestO3RulesInForce(t *testing.T) {
 		return nil
 	})
 	rows, err := conn.Query(t.Context(), "SELECT rule_version, reasons::text, count(*) FROM notify_decisions GROUP BY 1, 2 ORDER BY 1::int")
-	must(t, err)
+	must.OK(t, err)
 	sets := 0
 	var set, reason string
 	var n int64
@@ -94,7 +95,7 @@ func TestO3RulesInForce(t *testing.T) {
 		}
 		return nil
 	})
-	must(t, err)
+	must.OK(t, err)
 	if sets != exchanges+1 {
 		t.Errorf("%d sets decided something, want %d", sets, exchanges+1)
 	}
@@ -135,8 +136,8 @@ func (s *notifyStack) load(t *testing.T) (posted *atomic.Int64, stop func() int6
 	}()
 	return posted, func() int64 {
 		cancel()
-		must(t, <-ended)
-		must(t, p.Close(context.Background()))
+		must.OK(t, <-ended)
+		must.OK(t, p.Close(context.Background()))
 		return posted.Load()
 	}
 }

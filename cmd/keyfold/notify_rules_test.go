@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine/notify/rule"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/postgres"
 )
@@ -26,7 +27,7 @@ func ruled(reason string, version int, more string) string {
 func setFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rules.json")
-	must(t, os.WriteFile(path, []byte(text), 0o600))
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -78,7 +79,7 @@ type setListed struct {
 func (s *notifyStack) sets(t *testing.T) []setListed {
 	t.Helper()
 	var listed struct{ Sets []setListed }
-	must(t, json.Unmarshal([]byte(s.must(t, "rules", "list", "-o", "json")), &listed))
+	must.OK(t, json.Unmarshal([]byte(s.must(t, "rules", "list", "-o", "json")), &listed))
 	return listed.Sets
 }
 
@@ -136,10 +137,10 @@ func TestNotifyRules(t *testing.T) {
 func (s *notifyStack) publishUnchecked(t *testing.T, document string, ifActive int64) {
 	t.Helper()
 	l, err := postgres.Open(s.database, 1)
-	must(t, err)
+	must.OK(t, err)
 	defer func() { _ = l.Close() }()
 	_, err = l.Publish(t.Context(), postgres.Publication{Document: []byte(document), By: "later", IfActive: ifActive})
-	must(t, err)
+	must.OK(t, err)
 }
 
 // has returns an error unless a page of the daemon has a text.
@@ -167,7 +168,7 @@ func TestNotifyRulesOfALaterVersion(t *testing.T) {
 	s.publishUnchecked(t, `{"version":"later","rules":[],"moods":{}}`, 1)
 	for _, d := range all {
 		eventually(t, "the fault is told", func() error { return d.has("/metrics", "keyfold_notify_rules_fault 1\n") })
-		must(t, errors.Join(d.has("/readyz", "rules: deciding by the set 1: the set 2 cannot be used"), d.has("/metrics", "keyfold_notify_rules_version 1\n"), d.unready()))
+		must.OK(t, errors.Join(d.has("/readyz", "rules: deciding by the set 1: the set 2 cannot be used"), d.has("/metrics", "keyfold_notify_rules_version 1\n"), d.unready()))
 	}
 	s.post(t, "SECURITY")
 	s.dispatched(t)
@@ -221,7 +222,7 @@ func TestNotifyRulesShadow(t *testing.T) {
 	if !r.Shadow || r.Candidate != 1 || r.Decisions < r.Differ || r.Samples[0].Set != "2" || r.Samples[0].WasReasons[0] != "IN_FORCE" || r.Samples[0].WouldReasons[0] != "WOULD_BE" {
 		t.Errorf("%+v", r)
 	}
-	must(t, d.has("/metrics", `keyfold_notify_shadow_total{was="NEVER",would="NEVER"} `))
+	must.OK(t, d.has("/metrics", `keyfold_notify_shadow_total{was="NEVER",would="NEVER"} `))
 	says(t, s.must(t, "rules", "shadow", "--off"), "workers decide once")
 	says(t, s.must(t, "rules", "shadow"), "the candidate 1 has ended", "NEVER -> NEVER", "by the set 2: NEVER IN_FORCE, would be NEVER WOULD_BE")
 	if n := s.decidedWith(t, "WOULD_BE"); n != 0 {
@@ -236,10 +237,10 @@ func TestNotifyRulesShadow(t *testing.T) {
 func (s *notifyStack) decidedWith(t *testing.T, reason string) (n int) {
 	t.Helper()
 	l, err := postgres.Open(s.database, 1)
-	must(t, err)
+	must.OK(t, err)
 	defer func() { _ = l.Close() }()
 	for d, err := range l.Records(t.Context(), ledger.Filter{}) {
-		must(t, err)
+		must.OK(t, err)
 		if d.Record.Reasons[0] == reason {
 			n++
 		}

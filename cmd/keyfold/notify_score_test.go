@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 
 	"keyfold/engine"
 	"keyfold/engine/notify/rule"
@@ -32,7 +33,7 @@ type tasted struct {
 
 func (s *notifyStack) calibrate(t *testing.T) (c tasted) {
 	t.Helper()
-	must(t, json.Unmarshal([]byte(s.must(t, "score", "calibrate", "-o", "json")), &c))
+	must.OK(t, json.Unmarshal([]byte(s.must(t, "score", "calibrate", "-o", "json")), &c))
 	return c
 }
 
@@ -40,7 +41,7 @@ func (s *notifyStack) calibrate(t *testing.T) (c tasted) {
 func (s *notifyStack) withTaste(t *testing.T, mongo string) *daemon {
 	t.Helper()
 	set := filepath.Join(t.TempDir(), "set.json")
-	must(t, os.WriteFile(set, bytes.Replace(rule.Default(), []byte(`"taste": false`), []byte(`"taste": true`), 1), 0o600))
+	must.OK(t, os.WriteFile(set, bytes.Replace(rule.Default(), []byte(`"taste": false`), []byte(`"taste": true`), 1), 0o600))
 	return startDaemon(t, "notify", "work", "--rabbitmq-dsn="+s.dsn, "--notify-database-url="+s.database, "--retry-delay=20ms",
 		"--max-retries=1", "--admin-addr=127.0.0.1:0", "--log-format=json",
 		"--notify-ai=on", "--notify-rules="+set, "--mongodb-uri="+mongo, "--embedder=hash", "--dimensions=64")
@@ -50,21 +51,21 @@ func (s *notifyStack) withTaste(t *testing.T, mongo string) *daemon {
 func putProfile(t *testing.T, mongo, like string) {
 	t.Helper()
 	hash, err := vector.NewHash(64)
-	must(t, err)
+	must.OK(t, err)
 	raw, err := hash.Embed(t.Context(), []string{like})
-	must(t, err)
+	must.OK(t, err)
 	unit, err := engine.Unit(raw[0], 64)
-	must(t, err)
+	must.OK(t, err)
 	c := mongodb.DefaultConfig()
 	c.URI, c.Dimensions, c.Model = mongo, 64, vector.HashModel
 	store, err := mongodb.Open(t.Context(), c)
-	must(t, err)
+	must.OK(t, err)
 	p := &profile.Profile{
 		UserID: 17, Version: 1, Vector: unit, Mass: 1, Updated: engine.Now(), LastType: profile.Search, EventCount: 1,
 		History: c.History, Model: c.Model, CreatedAt: engine.Now(), WrittenAt: engine.Now(),
 	}
-	must(t, errors.Join(store.Swap(t.Context(), []*profile.Profile{p})...))
-	must(t, store.Close())
+	must.OK(t, errors.Join(store.Swap(t.Context(), []*profile.Profile{p})...))
+	must.OK(t, store.Close())
 }
 
 // The worker reads the profiles that `keyfold work` writes; decisions record the cosine

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/service/notify/broker"
 	"keyfold/sink/ledger"
@@ -43,17 +44,13 @@ func (d *daemon) call(method, path, prefer, body string, into any) (int, http.He
 		return nil
 	})
 	r, err := http.NewRequest(method, at[1]+path, strings.NewReader(body))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, err)
 	r.Header.Set("Content-Type", "application/json")
 	if prefer != "" {
 		r.Header.Set("Prefer", prefer)
 	}
 	answer, err := sender.Do(r)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err == nil && into != nil {
@@ -93,15 +90,11 @@ func urgentNow(id uuid.UUID, user, title string) string {
 func (s *notifyStack) decisionsOf(t *testing.T) map[uuid.UUID]int {
 	t.Helper()
 	store, err := postgres.Open(s.database, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	all := map[uuid.UUID]int{}
 	for d, err := range store.Records(t.Context(), ledger.Filter{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		all[d.Record.EventID]++
 	}
 	return all
@@ -156,9 +149,7 @@ func TestNotifyServeAndSend(t *testing.T) {
 		fmt.Fprintln(&lines, urgentNow(uuid.NewSHA1(id, fmt.Append(nil, i)), fmt.Sprint("user-", i%50), fmt.Sprint("Your code is ", i)))
 	}
 	file := filepath.Join(t.TempDir(), "week.ndjson")
-	if err := os.WriteFile(file, lines.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, lines.Bytes(), 0o600))
 	for range 2 {
 		var sent struct{ Published, Refused int }
 		code, out, errs := s.run(t, "send", file, "-o", "json")
@@ -196,9 +187,7 @@ func TestNotifyServeWithoutQueues(t *testing.T) {
 	if err == nil {
 		err = errors.Join(store.Setup(t.Context()), store.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	api := s.service(t, "serve", "--http-addr=127.0.0.1:0")
 	one := urgentNow(uuid.New(), "17", "Your code is 1")
 	var p notified
@@ -259,9 +248,7 @@ func TestNotifyServeReadyWithoutTheLedger(t *testing.T) {
 func writeNotifications(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "notifications")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/rabbittest"
 )
@@ -56,9 +57,7 @@ func TestNotifySetup(t *testing.T) {
 		}
 	}
 	depths, err := rabbittest.Shared(t).Depths(s.vhost)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, queue := range slices.Concat(done.RabbitMQ.Queues, done.RabbitMQ.Dispatches, done.RabbitMQ.Retries) {
 		if _, there := depths[queue]; !there {
 			t.Errorf("there is no queue %s", queue)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/notify/api"
 
 	"keyfold/engine"
@@ -70,13 +71,9 @@ func TestNotifyShow(t *testing.T) {
 	}
 
 	l, err := postgres.Open(s.database, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = l.Close() }()
-	if err := l.Forget(t.Context(), "17", engine.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Forget(t.Context(), "17", engine.Now()))
 	for _, out := range []string{s.must(t, "decision", "show", decision, "--stages"), s.must(t, "event", "show", id.String(), "--stages")} {
 		if want := "decision " + decision + "\n  The user of this decision was erased. What explained it was erased with the user.\n"; out != want {
 			t.Errorf("of an erased user: %q", out)

@@ -9,6 +9,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/rule"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/notify/simulate"
 )
 
@@ -20,7 +21,7 @@ func TestNotifyRulesSimulate(t *testing.T) {
 	now := engine.Now()
 	s.fill(t, []string{"anna", "bert"}, notify.Later, now, now+7_200_000)
 	set := filepath.Join(t.TempDir(), "set.json")
-	must(t, os.WriteFile(set, rule.Default(), 0o600))
+	must.OK(t, os.WriteFile(set, rule.Default(), 0o600))
 	shown := s.must(t, "user", "show", "anna", "-o", "json")
 	says(t, s.must(t, "rules", "simulate", set), "decisions read", "Assumed: senders post")
 	for user, want := range map[string]int64{"anna": 1, "carl": 0} {

@@ -8,6 +8,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger/postgres"
 	"keyfold/sink/ledgertest"
 )
@@ -75,9 +76,7 @@ func TestNotifyUserVerify(t *testing.T) {
 	s := newNotifyStack(t)
 	s.must(t, "setup")
 	l, err := postgres.Open(s.database, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer l.Close()
 	at := engine.Now()
 	var state notify.State
@@ -85,9 +84,7 @@ func TestNotifyUserVerify(t *testing.T) {
 		d := ledgertest.Decide(ledgertest.Event("anna", notify.Update, at), version+1, 0, notify.Now, at+engine.Millis(version))
 		d.Record.Facts.Horizon = 24 * 3_600_000
 		state.Fold(&d.Record)
-		if err := l.Commit(t.Context(), []notify.Change{{User: "anna", Version: version, State: &state, Decided: []notify.Decided{d}}}, nil)[0]; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.Commit(t.Context(), []notify.Change{{User: "anna", Version: version, State: &state, Decided: []notify.Decided{d}}}, nil)[0])
 	}
 	says(t, s.must(t, "user", "verify", "anna"), "user anna: the stored state is what", "come to")
 	state.Sends = state.Sends[1:]
@@ -95,9 +92,7 @@ func TestNotifyUserVerify(t *testing.T) {
 	d := ledgertest.Decide(ledgertest.Event("anna", notify.Update, at), 5, 0, notify.Never, at+4)
 	d.Record.Facts.Horizon = 24 * 3_600_000
 	state.DecidedAt = at + 4
-	if err := l.Commit(t.Context(), []notify.Change{{User: "anna", Version: 4, State: &state, Decided: []notify.Decided{d}}}, nil)[0]; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Commit(t.Context(), []notify.Change{{User: "anna", Version: 4, State: &state, Decided: []notify.Decided{d}}}, nil)[0])
 	code, out, errs := s.run(t, "user", "verify", "anna")
 	says(t, out, "is not what 5 records", "sends are counted", "the last PROMO is of")
 	if code != 1 {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/service/notify/broker"
 
@@ -41,15 +42,15 @@ func (s *notifyStack) postTo(t *testing.T, user, kind, title string) {
 	p := rabbit.NewPublisher(s.dsn, rabbit.ThisProcess("test"), "test", rabbit.Timing{}, slog.New(slog.DiscardHandler))
 	e, err := notify.Parse(fmt.Appendf(nil, `{"event_id":%q,"user_id":%q,"event_type":%q,"title":%q,"source":"test","channel":["push"],"timestamp":%q}`,
 		uuid.New(), user, kind, title, time.Now().UTC().Format(time.RFC3339)), engine.Now())
-	must(t, err)
-	must(t, errors.Join(p.Publish(t.Context(), []rabbit.Message{broker.EventMessage(e)})...))
-	must(t, p.Close(t.Context()))
+	must.OK(t, err)
+	must.OK(t, errors.Join(p.Publish(t.Context(), []rabbit.Message{broker.EventMessage(e)})...))
+	must.OK(t, p.Close(t.Context()))
 }
 
 func (s *notifyStack) depth(t *testing.T, queue string) int {
 	t.Helper()
 	depths, err := rabbittest.Shared(t).Depths(s.vhost)
-	must(t, err)
+	must.OK(t, err)
 	return depths[queue]
 }
 

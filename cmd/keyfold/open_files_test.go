@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/source/outbox"
 )
 
@@ -32,7 +33,7 @@ func TestLinesAtTheLimitOfOpenFiles(t *testing.T) {
 			}
 			for range 12 { // the process has files above the limit: none of these is accepted
 				conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
-				must(t, err)
+				must.OK(t, err)
 				defer conn.Close()
 			}
 			eventually(t, "the log says that no file is left", func() error {

@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 
 	"keyfold/source/rabbit"
@@ -82,9 +83,7 @@ func TestRejectedDocumentSparesItsBatchMates(t *testing.T) {
 	s := i.repaired(t)
 	// A validator of the shop's own that does not like this user's purchases.
 	match, err := bson.Marshal(bson.D{{Key: "user_id", Value: int32(7)}, {Key: "last_event_type", Value: "product_purchase"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := i.store.Inject(mongotest.Fault{WriteError: 121, Namespace: "keyfold.user_embeddings", Match: match}); err != nil {
 		t.Fatal(err)
 	}

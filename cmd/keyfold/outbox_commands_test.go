@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/outbox"
 )
 
@@ -24,9 +25,7 @@ func TestOutboxStatsAndCleanup(t *testing.T) {
 		check := func(want map[string]float64) {
 			t.Helper()
 			got := map[string]float64{}
-			if err := json.Unmarshal([]byte(s.must(t, "outbox", "stats", "-o", "json")), &got); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal([]byte(s.must(t, "outbox", "stats", "-o", "json")), &got))
 			if age := got["oldest_unsent_seconds"]; age <= 0 || age > 600 {
 				t.Errorf("the oldest waits for %v s", age)
 			}
@@ -131,9 +130,7 @@ func TestRelayedCopiesSaySinceWhen(t *testing.T) {
 		o := s.observe(t)
 		s.exec(t, "UPDATE user_interactions SET tried_at = '2026-02-10 14:30:00.250' WHERE id % 3 = 0")
 		var tried string
-		if err := s.pool(t).QueryRow("SELECT message_id FROM user_interactions WHERE id = 3").Scan(&tried); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.pool(t).QueryRow("SELECT message_id FROM user_interactions WHERE id = 3").Scan(&tried))
 		s.service(t, "ingest", "--relay", "--http-addr=127.0.0.1:0").ready()
 		s.allSent(t)
 		bounds := 0

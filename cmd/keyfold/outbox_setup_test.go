@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/sqltest"
 
@@ -163,9 +164,7 @@ func TestDatabaseMistakes(t *testing.T) {
 func impostor(t *testing.T, server string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var conns sync.WaitGroup
 	t.Cleanup(func() {
 		l.Close()

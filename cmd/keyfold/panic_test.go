@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/embedding"
 	"keyfold/service/profile/worker"
 
@@ -25,16 +26,12 @@ func (s *stack) app(t *testing.T, args ...string) *app.App {
 	var c commands
 	at := cli.Streams{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard}
 	parser, err := commandLine.Parser(&c, nil, at, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := parser.Parse(append([]string{"work"}, s.flags(args...)...)); err != nil {
 		t.Fatal(err)
 	}
 	a, err := c.app(t.Context(), at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	a.Log = slog.New(slog.DiscardHandler)
 	return a
 }
@@ -53,9 +50,7 @@ func TestStopAfterAPanic(t *testing.T) {
 	s.publish(t, bodies...)
 	a := s.app(t, quick, "--shutdown-timeout=600")
 	e, err := embedding.New(a.Vectors, 0, a.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ports := workerPorts(a, e, nil)
 	ports.OpenStore = func(ctx context.Context) (worker.Store, error) {
 		store, err := a.OpenChecked(ctx)

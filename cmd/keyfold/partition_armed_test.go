@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine/failpoint"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 )
 
@@ -47,7 +48,7 @@ func TestPartitionAtItsFailpoints(t *testing.T) {
 func (p *parted) handled(t *testing.T, ended <-chan struct{}) {
 	t.Helper()
 	uri, err := amqp.ParseURI(p.dsn)
-	must(t, err)
+	must.OK(t, err)
 	eventually(t, "the stage acknowledges all there is, or ends", func() error {
 		depths, err := rabbittest.Shared(t).Depths(uri.Vhost)
 		if n := depths[p.names.CommonQueue()]; err != nil || n > 0 && !hasEnded(ended) {

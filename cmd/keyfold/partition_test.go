@@ -16,6 +16,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/logtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/rabbit"
 )
 
@@ -45,14 +46,10 @@ func (p *parted) publish(t *testing.T, bodies ...[]byte) {
 	messages := make([]rabbit.Message, len(bodies))
 	for i, body := range bodies {
 		e, err := profile.ParseEvent(body, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		messages[i] = p.names.EventMessage(body, &e)
 	}
-	if err := errors.Join(p.publisher.Publish(t.Context(), messages)...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(p.publisher.Publish(t.Context(), messages)...))
 }
 
 // stage runs `keyfold partition` as a process. ended is closed when it has ended.
@@ -60,9 +57,7 @@ func (p *parted) stage(t *testing.T, env ...string) (log *logtest.Buffer, kill f
 	t.Helper()
 	program, log := asProcess(append([]string{"partition"}, p.flags()...)...)
 	program.Env = slices.Concat(program.Env, p.env, env)
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, program.Start())
 	end := make(chan struct{})
 	go func() {
 		defer close(end)
@@ -80,9 +75,7 @@ func (p *parted) stage(t *testing.T, env ...string) (log *logtest.Buffer, kill f
 func (p *parted) waiting(t *testing.T) int {
 	t.Helper()
 	n, err := rabbit.Depth(t.Context(), p.dsn, p.names.CommonQueue())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return n
 }
 
@@ -98,14 +91,10 @@ type copies struct {
 func (p *parted) came(t *testing.T, bodies [][]byte) map[string]copies {
 	t.Helper()
 	conn, err := amqp.Dial(p.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	number := map[string]int{}
 	for i, body := range bodies {
 		number[string(body)] = i
@@ -114,13 +103,9 @@ func (p *parted) came(t *testing.T, bodies [][]byte) map[string]copies {
 	for i := range p.partitions {
 		queue := p.names.PartitionQueue(i)
 		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		deliveries, err := ch.Consume(queue, "", true, false, false, false, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for range q.Messages {
 			d := <-deliveries
 			e, err := profile.ParseEvent(d.Body, time.Now())

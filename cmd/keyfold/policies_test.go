@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
@@ -49,7 +50,7 @@ func TestPoliciesAreTold(t *testing.T) {
 			defer hangUp()
 			_, err := conn.QueueDelete(names.Queue, false, false, false)
 			_, again := conn.QueueDeclare(names.Queue, true, false, false, false, map[string]any{"x-queue-type": "classic", "x-max-priority": int32(10)})
-			must(t, errors.Join(err, again))
+			must.OK(t, errors.Join(err, again))
 			told("a policy sets message-ttl, max-length on queue "+names.Queue+":", true)
 			code, out, errs := s.run(t, "", "setup")
 			if code != 0 || !strings.Contains(out, "set_policy -p "+vhost) {

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/outbox"
 )
 
@@ -39,17 +40,17 @@ func TestRebuildGoesOnPastAFaultyUser(t *testing.T) {
 	s.must(t, "history", "stats")
 
 	client, err := mongo.Connect(options.Client().ApplyURI(s.mongo))
-	must(t, err)
+	must.OK(t, err)
 	defer client.Disconnect(t.Context())
 	users := client.Database("keyfold").Collection("user_embeddings")
 	spoilt, err := users.UpdateOne(t.Context(), bson.D{{Key: "user_id", Value: bson.D{{Key: "$gt", Value: 2}}}}, bson.D{{Key: "$set", Value: bson.D{{Key: "version", Value: "one"}}}},
 		options.UpdateOne().SetBypassDocumentValidation(true))
-	if must(t, err); spoilt.ModifiedCount != 1 {
+	if must.OK(t, err); spoilt.ModifiedCount != 1 {
 		t.Fatalf("%+v", spoilt)
 	}
 	code, out, errs := s.run(t, "user", "rebuild", "--all", "-o", "json")
 	var r rebuilt
-	must(t, json.Unmarshal([]byte(out), &r))
+	must.OK(t, json.Unmarshal([]byte(out), &r))
 	if code != cli.ExitFailure || r.Failed != 1 || r.Same != len(o.Users)-1 {
 		t.Errorf("exit code %d, %+v of %d users", code, r, len(o.Users))
 	}

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 )
 
 // A history without an event makes no profile that could replace the stored one,
@@ -20,7 +21,7 @@ func TestRebuildOfAProfileWithEventCountZero(t *testing.T) {
 	s := newStack(t)
 	path := filepath.Join(t.TempDir(), "shop.db")
 	client, err := mongo.Connect(options.Client().ApplyURI(s.mongo))
-	must(t, err)
+	must.OK(t, err)
 	defer client.Disconnect(t.Context())
 	v := make([]float64, dimensions)
 	v[0] = 1
@@ -35,7 +36,7 @@ func TestRebuildOfAProfileWithEventCountZero(t *testing.T) {
 		{Key: "updated_at", Value: time.Now()},
 		{Key: "version", Value: int32(1)},
 	})
-	must(t, err)
+	must.OK(t, err)
 	s.stored(t, path, time.Hour, nil)
 	for _, more := range [][]string{nil, {"--force"}} {
 		args := append([]string{"user", "rebuild", "17", "--database-url", "sqlite://" + path}, more...)

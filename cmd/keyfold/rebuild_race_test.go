@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 )
@@ -28,24 +29,24 @@ func reviewBodies(n, from int) [][]byte {
 func (s *stack) stored(t *testing.T, path string, ago time.Duration, bodies [][]byte) {
 	t.Helper()
 	db, err := outbox.Open("sqlite://" + path)
-	must(t, err)
+	must.OK(t, err)
 	defer db.Close()
-	must(t, db.Setup(t.Context(), outbox.SetupOptions{}))
+	must.OK(t, db.Setup(t.Context(), outbox.SetupOptions{}))
 	store := outbox.NewStore(db, outbox.StoreConfig{})
 	var entries []profile.Entry
 	for _, b := range bodies {
 		e, err := profile.ParseEvent(b, time.Now())
-		must(t, err)
+		must.OK(t, err)
 		entries = append(entries, profile.Entry{Event: e, Body: b})
 	}
 	_, err = store.Add(t.Context(), entries)
-	must(t, err, store.Close(context.Background()))
+	must.OK(t, err, store.Close(context.Background()))
 	raw, err := sql.Open("sqlite", path)
-	must(t, err)
+	must.OK(t, err)
 	defer raw.Close()
 	at := time.Now().Add(-ago).UTC().Format("2006-01-02 15:04:05.000")
 	_, err = raw.Exec("UPDATE user_interactions SET processed_to_queue = 1, sent_at = ?, created_at = ? WHERE processed_to_queue = 0", at, at)
-	must(t, err)
+	must.OK(t, err)
 }
 
 func (s *stack) count(t *testing.T) int64 {
@@ -119,12 +120,12 @@ func TestRebuildThenReplayOfOldDeadLetters(t *testing.T) {
 	var messages []rabbit.Message
 	for _, b := range dead {
 		e, err := profile.ParseEvent(b, time.Now())
-		must(t, err)
+		must.OK(t, err)
 		m := rabbit.DefaultNames().EventMessage(b, &e)
 		m.Headers = map[string]any{rabbit.HeaderFirstSeen: int64(engine.MillisOf(time.Now().Add(-72 * time.Hour)))}
 		messages = append(messages, m)
 	}
-	must(t, p.Publish(t.Context(), messages)...)
+	must.OK(t, p.Publish(t.Context(), messages)...)
 	d.consumed(15)
 	if n := s.count(t); n != 15 {
 		t.Errorf("the profile counts %d events of 15: %d were folded twice", n, n-15)

@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/proof/oracle"
 	"keyfold/sink/mongodb"
@@ -56,9 +57,7 @@ func (s *shop) allRead(t *testing.T) {
 // has compares the profiles with the oracle's. All that was sent is settled.
 func (s *shop) has(t *testing.T, o *oracle.Oracle) {
 	t.Helper()
-	if err := o.CheckAll(allProfiles(t, s.open(t))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, o.CheckAll(allProfiles(t, s.open(t))))
 }
 
 // readAgain has all streams read from their first offset on, and waits for it.
@@ -216,7 +215,7 @@ func TestRebuildOfAUserOfSeveralPublishers(t *testing.T) {
 	store := s.open(t)
 	p := *withoutIDs(stored(t, store, 7))
 	p.Version++
-	must(t, store.Swap(t.Context(), []*profile.Profile{&p})...)
+	must.OK(t, store.Swap(t.Context(), []*profile.Profile{&p})...)
 	unread := viewsOf(7, 20, "unread", 5)
 	s.sendToStreams(t, api, unread)
 	code, _, errs := s.run(t, "user", "rebuild", "7")

@@ -13,6 +13,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/proof/oracle"
 
 	"keyfold/sink/mongodb"
@@ -60,9 +61,7 @@ func spoil(t *testing.T, store *mongodb.Store, user int32) *profile.Profile {
 		p.Mass = 1
 	}
 	p.Version++
-	if err := store.Swap(t.Context(), []*profile.Profile{&p})[0]; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Swap(t.Context(), []*profile.Profile{&p})[0])
 	return stored(t, store, user)
 }
 
@@ -306,9 +305,7 @@ func TestRebuildCuresOtherSettings(t *testing.T) {
 	m := mongodb.DefaultConfig()
 	m.URI, m.Dimensions, m.Model = s.mongo, 32, vector.HashModel
 	store, err := mongodb.Open(t.Context(), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	if err := o.CheckAll(allProfiles(t, store)); err != nil {
 		t.Error(err)

@@ -18,6 +18,7 @@ import (
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/service/profile/recommend"
 	"keyfold/source/outbox"
@@ -41,9 +42,7 @@ func (s *shop) serve(t *testing.T, more ...string) asking {
 func (r asking) get(path string, into any) (status int, text string) {
 	r.t.Helper()
 	answer, err := http.Get(r.url + path)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err == nil && into != nil && answer.StatusCode == http.StatusOK {
@@ -166,16 +165,12 @@ func TestRecommendationsWithoutAHistory(t *testing.T) {
 	for token, want := range map[string]int{"": 401, "a-token-that-sends-only": 403, "a-token-that-may-read": 200} {
 		for _, path := range []string{"/v1/users/1", "/v1/users/1/recommendations", "/v1/products/1/similar"} {
 			request, err := http.NewRequest(http.MethodGet, guarded.url+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if token != "" {
 				request.Header.Set("Authorization", "Bearer "+token)
 			}
 			answer, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			answer.Body.Close()
 			if answer.StatusCode != want {
 				t.Errorf("%q %s: %d, want %d", token, path, answer.StatusCode, want)
@@ -238,7 +233,7 @@ func rounded(t *testing.T, text string) string {
 	t.Helper()
 	return fractions.ReplaceAllStringFunc(text, func(n string) string {
 		x, err := strconv.ParseFloat(n, 64)
-		must(t, err)
+		must.OK(t, err)
 		return strings.TrimPrefix(fmt.Sprintf("%.9f", x), "-")
 	})
 }
@@ -271,19 +266,19 @@ func TestRecommendationsSearchedByTheStore(t *testing.T) {
 	var a recommend.Answer
 	searched.get("/v1/users/1/recommendations?k=1", &a)
 	_, err := s.collection(t).Database().Collection("product_embeddings").DeleteOne(t.Context(), bson.D{{Key: "product_id", Value: a.Products[0].ID}})
-	must(t, err)
+	must.OK(t, err)
 	gone := a.Products[0].ID
 	if status, text := searched.get("/v1/users/1/recommendations?k=20", &a); status != 200 || slices.Contains(recommendedIDs(a), gone) {
 		t.Errorf("%d %s", status, text)
 	}
 
-	must(t, store.StepDown(0))
+	must.OK(t, store.StepDown(0))
 	if status, text := searched.get("/v1/users/1/recommendations?k=3", &a); status != 200 || a.StaleSeconds != 0 || len(a.Products) != 3 {
 		t.Errorf("without a primary: %d %s", status, text)
 	}
-	must(t, store.StepUp(), store.RefuseConnections(0), store.Disconnect())
+	must.OK(t, store.StepUp(), store.RefuseConnections(0), store.Disconnect())
 	if status, text := searched.get("/v1/users/1/recommendations?k=3", nil); status != 503 {
 		t.Errorf("without a store: %d %s", status, text)
 	}
-	must(t, store.AcceptConnections())
+	must.OK(t, store.AcceptConnections())
 }

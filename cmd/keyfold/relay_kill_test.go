@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/outbox"
 	"keyfold/source/sample"
 )
@@ -85,9 +86,7 @@ func sampleOf(t *testing.T, n int) [][]byte {
 	var bodies [][]byte
 	for _, body := range sample.Events(c) {
 		e, err := profile.ParseEvent(body, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !seen[e.MessageID] && len(bodies) < n {
 			seen[e.MessageID] = true
 			bodies = append(bodies, body)
@@ -131,18 +130,14 @@ func (s *shop) rowIDs(t *testing.T) map[string]int64 {
 	t.Helper()
 	ids := map[string]int64{}
 	rows, err := s.pool(t).Query("SELECT message_id, id FROM user_interactions")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer rows.Close()
 	for rows.Next() {
 		var (
 			message string
 			id      int64
 		)
-		if err := rows.Scan(&message, &id); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, rows.Scan(&message, &id))
 		ids[message] = id
 	}
 	return ids

@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
@@ -47,17 +48,13 @@ func logged(t *testing.T, client stream.Config) (events []profile.Event) {
 		}
 		chunks := make(chan stream.Chunk, 1000)
 		conn, err := stream.DialLeader(t.Context(), client, s.Stream)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer conn.Close(context.Background())
 		_, err = conn.Subscribe(t.Context(), stream.Consume{Stream: s.Stream, From: stream.First, Credit: 1, Handle: func(_ context.Context, sub *stream.Subscription, c stream.Chunk) {
 			chunks <- c
 			_ = sub.Credit(1) // or the connection is lost, and the test says so
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for next := uint64(0); next < s.End; {
 			select {
 			case c := <-chunks:
@@ -82,9 +79,7 @@ func eventsOf(t *testing.T, c *stream.Chunk) (events []profile.Event) {
 		events = append(events, e)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return events
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 
 	"keyfold/source/rabbit"
@@ -100,14 +101,10 @@ func TestFR011StoredDocument(t *testing.T) {
 	s.publish(t, a)
 	s.settled(t, s.expect(t, [][]byte{a}))
 	client, err := mongo.Connect(options.Client().ApplyURI(s.mongo))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer client.Disconnect(t.Context())
 	var doc bson.M
-	if err := client.Database("keyfold").Collection("user_embeddings").FindOne(t.Context(), bson.D{{Key: "user_id", Value: 5}}).Decode(&doc); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, client.Database("keyfold").Collection("user_embeddings").FindOne(t.Context(), bson.D{{Key: "user_id", Value: 5}}).Decode(&doc))
 	for field, want := range map[string]any{
 		"user_id": int32(5), "dimension_count": int32(dimensions), "event_count": int32(1), "version": int32(1),
 		"last_event_type": "product_view", "history": "mass",
@@ -140,14 +137,10 @@ func TestFR012AcknowledgedOnlyOnceWritten(t *testing.T) {
 	s.setUp(t)
 	d := s.work(t, quick).ready()
 	// From here on writes reach one server only: no majority has them.
-	if err := store.StallReplication(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.StallReplication())
 	inserts := func() int64 {
 		stats, err := store.Stats()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return stats.Commands["insert"]
 	}
 	before := inserts()
@@ -163,9 +156,7 @@ func TestFR012AcknowledgedOnlyOnceWritten(t *testing.T) {
 	if acked, unacked := d.metric("keyfold_rabbitmq_acked_total"), d.metric("keyfold_rabbitmq_unacked"); acked != 0 || unacked != 1 {
 		t.Errorf("%d acknowledged and %d not while no majority has the write", acked, unacked)
 	}
-	if err := store.Replicate(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Replicate())
 	s.settled(t, s.expect(t, [][]byte{a}))
 	eventually(t, "it is acknowledged", func() error {
 		if n := d.metric("keyfold_rabbitmq_acked_total"); n != 1 {

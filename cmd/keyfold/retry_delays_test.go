@@ -14,6 +14,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/consume"
@@ -52,9 +53,7 @@ func TestRetryDelaysAtTheBroker(t *testing.T) {
 	vhost, names, who := broker.VHost(t), rabbit.DefaultNames(), rabbit.ThisProcess("test")
 	dsn := broker.DSN(vhost)
 	delays := slices.Concat(rabbit.RetryDelays(hundredth, retries), rabbit.RetryDelays(first, retries))
-	if err := topology.Setup(t.Context(), dsn, topology.Config{Names: names, QueueType: topology.Classic, RetryDelays: delays}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, topology.Setup(t.Context(), dsn, topology.Config{Names: names, QueueType: topology.Classic, RetryDelays: delays}))
 	for i, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute} {
 		var queue struct {
 			Arguments struct {
@@ -82,9 +81,7 @@ func retried(t *testing.T, dsn string, config consume.Config) (queues []string) 
 	delays := consume.NewDelayQueues(dsn, config.Names, config.Identity, rabbit.Timing{}, log)
 	publisher := rabbit.NewPublisher(dsn, config.Identity, "publisher", rabbit.Timing{}, log)
 	consumer, err := consume.New(config, consume.Ports{DeadLetters: deadletter.Queue{Publisher: publisher, Names: config.Names}, Retries: delays, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	chunks := consume.Events(func(_ context.Context, ds []profile.Delivery) error {
 		for _, d := range ds {
 			d.Settler.Settle(engine.Verdict{Outcome: engine.Retry, Err: errors.New("not yet")})

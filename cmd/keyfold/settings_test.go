@@ -9,19 +9,16 @@ import (
 
 	"keyfold/internal/cli"
 	"keyfold/internal/settings"
+	"keyfold/internal/testserver/must"
 )
 
 // parsed returns a call of a program with this grammar.
 func parsed(t *testing.T, grammar any, args ...string) *kong.Context {
 	t.Helper()
 	p, err := commandLine.Parser(grammar, nil, cli.Streams{}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c, err := p.Parse(args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c
 }
 
@@ -112,7 +109,7 @@ func TestSettingsElsewhere(t *testing.T) {
 func TestParserOfTheCalledCommand(t *testing.T) {
 	t.Parallel()
 	all, err := commandLine.Parser(&commands{}, nil, cli.Streams{}, func(int) {})
-	must(t, err)
+	must.OK(t, err)
 	var environ []string
 	for _, s := range settings.List(parsed(t, &commands{}, "version")) {
 		environ = append(environ, s.Variable+"=x")
@@ -120,7 +117,7 @@ func TestParserOfTheCalledCommand(t *testing.T) {
 	every := all.Model.Leaves(false)
 	for _, want := range every {
 		p, err := commandLine.Parser(&commands{}, strings.Fields(want.Path()), cli.Streams{}, func(int) {})
-		must(t, err)
+		must.OK(t, err)
 		if got, want := flagNames(p.Model.Flags), flagNames(all.Model.Flags); !slices.Equal(got, want) {
 			t.Errorf("%s: of the program's flags it knows %q, want %q", want, got, want)
 		}
@@ -135,9 +132,9 @@ func TestParserOfTheCalledCommand(t *testing.T) {
 		}
 	}
 	p, err := commandLine.Parser(&commands{}, []string{"version"}, cli.Streams{}, func(int) {})
-	must(t, err)
+	must.OK(t, err)
 	c, err := p.Parse([]string{"version"})
-	must(t, err)
+	must.OK(t, err)
 	if got := settings.Unknown(c, environ); len(got) > 0 || len(environ) < 30 {
 		t.Errorf("of %d settings: %q", len(environ), got)
 	}

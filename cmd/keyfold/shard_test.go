@@ -8,6 +8,7 @@ import (
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/sample"
 )
@@ -58,9 +59,7 @@ func TestSetupShards(t *testing.T) {
 		s.must(t, strings.Fields(command)...)
 	}
 	stats, err := server.Stats()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for shape := range stats.Broadcasts {
 		switch shape {
 		case "find user_embeddings by ()", "find user_embeddings by (erased_at)": // at the start

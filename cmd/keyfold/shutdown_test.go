@@ -16,6 +16,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 
 	"keyfold/source/rabbit"
@@ -45,18 +46,14 @@ func (s *stack) command(t *testing.T, args ...string) *program {
 
 func (p *program) start() {
 	p.t.Helper()
-	if err := p.command.Start(); err != nil {
-		p.t.Fatal(err)
-	}
+	must.OK(p.t, p.command.Start())
 	go func() { p.ended <- p.command.Wait() }()
 	p.t.Cleanup(func() { _ = p.command.Process.Kill() }) // it has ended, as a rule
 }
 
 func (p *program) signal(s os.Signal) {
 	p.t.Helper()
-	if err := p.command.Process.Signal(s); err != nil {
-		p.t.Fatal(err)
-	}
+	must.OK(p.t, p.command.Process.Signal(s))
 }
 
 // exit returns the exit code.
@@ -67,9 +64,7 @@ func (p *program) exit() int {
 		if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 			return failed.ExitCode()
 		}
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		must.OK(p.t, err)
 		return 0
 	case <-time.After(patience):
 		_ = p.command.Process.Kill()
@@ -113,7 +108,7 @@ func newImpaired(t *testing.T) *impaired {
 // repaired is the stack with everything there again.
 func (i *impaired) repaired(t *testing.T) *stack {
 	t.Helper()
-	must(t, i.store.AcceptConnections(), i.store.Resume())
+	must.OK(t, i.store.AcceptConnections(), i.store.Resume())
 	i.proxy.Thaw()
 	s := *i.stack
 	s.dsn = i.direct
@@ -138,8 +133,8 @@ const (
 // Figure: with a timeout of 6 s: 3 to 4 s
 // Promise(rabbitmq/blocked-publish)
 func TestShutdownEndsInTime(t *testing.T) {
-	refuse := func(t *testing.T, i *impaired) { must(t, i.store.RefuseConnections(0), i.store.Disconnect()) }
-	hang := func(t *testing.T, i *impaired) { must(t, i.store.Pause(0)) }
+	refuse := func(t *testing.T, i *impaired) { must.OK(t, i.store.RefuseConnections(0), i.store.Disconnect()) }
+	hang := func(t *testing.T, i *impaired) { must.OK(t, i.store.Pause(0)) }
 	freeze := func(_ *testing.T, i *impaired) { i.proxy.Freeze() }
 	for _, tc := range []struct {
 		name   string
@@ -199,7 +194,7 @@ func TestShutdownNamesWhatHangs(t *testing.T) {
 			bodies := sample.Events(sample.DefaultConfig(5))
 			i.publish(t, bodies...)
 			p.holds(int64(len(bodies)))
-			must(t, i.store.Pause(0))
+			must.OK(t, i.store.Pause(0))
 			p.signal(syscall.SIGTERM)
 			if code := p.exit(); code != 1 {
 				t.Errorf("exit code %d, want 1", code)
@@ -235,7 +230,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 			bodies := sample.Events(sample.DefaultConfig(5))
 			i.publish(t, bodies...)
 			p.holds(int64(len(bodies)))
-			must(t, i.store.Pause(0))
+			must.OK(t, i.store.Pause(0))
 			p.signal(signal)
 			eventually(t, "it is stopping", func() error {
 				if !strings.Contains(p.log.String(), "worker stopping: closing its windows") {
@@ -276,9 +271,7 @@ func TestShutdownWithALogNobodyReads(t *testing.T) {
 	s := newStack(t)
 	p := s.command(t, quick, fmt.Sprintf("--shutdown-timeout=%v", limit))
 	log, end, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer log.Close()
 	p.command.Stderr = end
 	p.start()
@@ -303,9 +296,7 @@ func fill(t *testing.T, pipe *os.File) {
 	defer pipe.Close()
 	// Opened anew, as the process would share the mode of this file.
 	own, err := syscall.Open(fmt.Sprintf("/proc/self/fd/%d", pipe.Fd()), syscall.O_WRONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer syscall.Close(own)
 	for err == nil || errors.Is(err, syscall.EINTR) {
 		_, err = syscall.Write(own, []byte("\n"))

@@ -21,6 +21,7 @@ import (
 	"keyfold/internal/cli"
 	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/proof/oracle"
@@ -87,9 +88,7 @@ func (s *stack) setUp(t *testing.T, args ...string) {
 	var lines strings.Builder
 	encode := json.NewEncoder(&lines)
 	for _, p := range s.products {
-		if err := encode.Encode(map[string]any{"product_id": p.ID, "product_name": p.Name, "category": p.Category}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, encode.Encode(map[string]any{"product_id": p.ID, "product_name": p.Name, "category": p.Category}))
 	}
 	if code, _, errs := s.run(t, lines.String(), "products", "import", "-", "--embed"); code != 0 {
 		t.Fatalf("products import: %s", errs)
@@ -192,9 +191,7 @@ func (d *daemon) getAs(host, path string) (int, string) {
 	}
 	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 	req, err := http.NewRequest(http.MethodGet, "http://"+found[1]+path, nil)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, err)
 	req.Host = host
 	resp, err := client.Do(req)
 	if err != nil {
@@ -290,9 +287,7 @@ func (s *stack) open(t *testing.T) *mongodb.Store {
 	c := mongodb.DefaultConfig()
 	c.URI, c.Dimensions, c.History, c.Model = s.mongo, dimensions, s.history, vector.HashModel
 	store, err := mongodb.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { store.Close() })
 	return store
 }
@@ -302,9 +297,7 @@ func allProfiles(t *testing.T, store *mongodb.Store) map[int32]*profile.Profile 
 	t.Helper()
 	all := map[int32]*profile.Profile{}
 	for p, err := range store.AllProfiles(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		all[p.UserID] = p
 	}
 	return all
@@ -316,13 +309,9 @@ func (s *stack) expect(t *testing.T, bodies [][]byte) *oracle.Oracle {
 	c := profile.DefaultConfig()
 	c.Dimensions, c.History, c.Model, c.ShortHalfLife = dimensions, s.history, vector.HashModel, s.short
 	o, err := oracle.New(c, s.products)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, body := range bodies {
-		if err := o.Add(body); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, o.Add(body))
 	}
 	return o
 }
@@ -350,9 +339,7 @@ func (s *stack) settled(t *testing.T, o *oracle.Oracle) {
 func (s *stack) depth(t *testing.T, queue string) int {
 	t.Helper()
 	n, err := rabbit.Depth(t.Context(), s.dsn, queue)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return n
 }
 
@@ -360,9 +347,7 @@ func (s *stack) depth(t *testing.T, queue string) int {
 func (s *stack) channel(t *testing.T) (ch *amqp.Channel, hangUp func()) {
 	t.Helper()
 	conn, err := amqp.Dial(s.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if ch, err = conn.Channel(); err != nil {
 		t.Fatal(err)
 	}

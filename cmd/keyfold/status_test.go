@@ -20,6 +20,7 @@ import (
 	"keyfold/internal/cli"
 	"keyfold/internal/testserver/embedtest"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 
 	"keyfold/service/status"
@@ -217,12 +218,12 @@ func (w *watched) embeddingsAway() {
 
 func (w *watched) outboxWaits() {
 	db, err := sql.Open("sqlite", w.outbox)
-	must(w.t, err)
+	must.OK(w.t, err)
 	defer db.Close()
 	exec := func(statement string, args ...any) {
 		w.t.Helper()
 		_, err := db.Exec(statement, args...)
-		must(w.t, err)
+		must.OK(w.t, err)
 	}
 	api := startDaemon(w.t, w.flags(w.args("ingest", "--http-addr=127.0.0.1:0")...)...).ready()
 	api.accepted(sample.Events(sample.DefaultConfig(2))[:2]...)
@@ -241,15 +242,15 @@ func (w *watched) outboxWaits() {
 func (w *watched) redisAway() {
 	w.redis.Kill()
 	w.shows("Redis is away", []string{"✗ Redis: Redis ", "REDIS_URL"})
-	must(w.t, w.redis.Boot())
+	must.OK(w.t, w.redis.Boot())
 	w.wellAgain()
 }
 
 func (w *watched) storeAway() {
-	must(w.t, w.store.RefuseConnections(0), w.store.Disconnect())
+	must.OK(w.t, w.store.RefuseConnections(0), w.store.Disconnect())
 	w.publish(w.t, event(1, profile.ProductView, 7, hourAgo(), "while the store is away"))
 	w.shows("the store is away", []string{"✗ MongoDB: MongoDB ", "MONGODB_URI", "not ready: store: away since", "no process consumes from"})
-	must(w.t, w.store.AcceptConnections())
+	must.OK(w.t, w.store.AcceptConnections())
 	w.wellAgain()
 }
 
@@ -285,8 +286,8 @@ func TestStatusOfPartitions(t *testing.T) {
 	ch, hangUp := s.channel(t)
 	defer hangUp()
 	inner := names.InnerExchange(names.Slots)
-	must(t, ch.QueueUnbind(names.PartitionQueue(1), names.SlotKey(5), inner, nil))
-	must(t, ch.QueueBind(names.PartitionQueue(3), names.SlotKey(6), names.Slots, false, nil))
+	must.OK(t, ch.QueueUnbind(names.PartitionQueue(1), names.SlotKey(5), inner, nil))
+	must.OK(t, ch.QueueBind(names.PartitionQueue(3), names.SlotKey(6), names.Slots, false, nil))
 	eventually(t, "a slot without a queue and one with two are named", func() error {
 		code, out, _ := s.run(t, "", "status", "--partitions=4", "--rabbitmq-management-url", broker.ManagementURL())
 		for _, want := range []string{
@@ -299,7 +300,7 @@ func TestStatusOfPartitions(t *testing.T) {
 		}
 		return nil
 	})
-	must(t, ch.QueueUnbind(names.PartitionQueue(3), names.SlotKey(6), names.Slots, nil))
+	must.OK(t, ch.QueueUnbind(names.PartitionQueue(3), names.SlotKey(6), names.Slots, nil))
 	s.setUp(t, "--partitions=4")
 	eventually(t, "setup has mended it", func() error {
 		if code, out, _ := s.run(t, "", "status", "--partitions=4", "--rabbitmq-management-url", broker.ManagementURL()); code != 0 {
@@ -308,7 +309,7 @@ func TestStatusOfPartitions(t *testing.T) {
 		return nil
 	})
 	// As where setup is killed.
-	must(t, ch.QueueUnbind(names.LayoutExchange(), names.BoundKey(9), names.LayoutExchange(), nil))
+	must.OK(t, ch.QueueUnbind(names.LayoutExchange(), names.BoundKey(9), names.LayoutExchange(), nil))
 	if code, out, errs := s.run(t, "", "config", "check", "--connect", "--partitions=4"); code != 1 || !strings.Contains(out, "of 64 slots 1 are not bound to their partition ([9]): a setup was interrupted") {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // A connection to the admin endpoint over which nothing was asked is no failure of
@@ -18,9 +19,7 @@ func TestStopWithASilentAdminClient(t *testing.T) {
 	s := newStack(t)
 	d := s.work(t, quick).ready()
 	conn, err := net.Dial("tcp", adminAddr.FindStringSubmatch(d.log.String())[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	d.get("/livez") // accepted behind the silent one
 	if code := d.stop(); code != 0 {
@@ -37,9 +36,7 @@ func TestStopWithASilentSender(t *testing.T) {
 	d := shop.service(t, "ingest", "--http-addr=127.0.0.1:0", "--shutdown-timeout=6").ready()
 	host, _, _ := strings.Cut(strings.TrimPrefix(d.url(), "http://"), "/")
 	conn, err := net.Dial("tcp", host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{")
 	d.accepted(event(1, profile.ProductView, 1, time.Now(), "one")) // behind the silent one

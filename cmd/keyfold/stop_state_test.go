@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 
 	"keyfold/source/sample"
@@ -17,8 +18,8 @@ import (
 // An idle worker whose store hangs has nothing to write.
 func TestStopIdleWithAHangingStore(t *testing.T) {
 	for name, impair := range map[string]func(*testing.T, *impaired){
-		"hangs":   func(t *testing.T, i *impaired) { must(t, i.store.Pause(0)) },
-		"refuses": func(t *testing.T, i *impaired) { must(t, i.store.RefuseConnections(0), i.store.Disconnect()) },
+		"hangs":   func(t *testing.T, i *impaired) { must.OK(t, i.store.Pause(0)) },
+		"refuses": func(t *testing.T, i *impaired) { must.OK(t, i.store.RefuseConnections(0), i.store.Disconnect()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := newImpaired(t)
@@ -37,7 +38,7 @@ func TestStopIdleWithAHangingStore(t *testing.T) {
 func TestStopWithTheBreakerOpen(t *testing.T) {
 	i := newImpaired(t)
 	p := i.program(t, quick, fmt.Sprintf("--shutdown-timeout=%v", limit))
-	must(t, i.store.RefuseConnections(0), i.store.Disconnect())
+	must.OK(t, i.store.RefuseConnections(0), i.store.Disconnect())
 	bodies := sample.Events(sample.DefaultConfig(20))
 	i.publish(t, bodies...)
 	p.opened()
@@ -56,7 +57,7 @@ func TestStopBeforeReady(t *testing.T) {
 		t.Parallel()
 		broker := rabbittest.Shared(t)
 		store := mongotest.Start(t)
-		must(t, store.RefuseConnections(0))
+		must.OK(t, store.RefuseConnections(0))
 		s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), history: profile.Mass}
 		p := s.command(t, quick)
 		p.command.Stderr = p.log

@@ -13,6 +13,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
@@ -109,9 +110,7 @@ func (s *stack) vector(t *testing.T, product int32) []float64 {
 		t.Fatal(found, err)
 	}
 	unit, err := engine.Unit(found[0].Vector, dimensions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return unit
 }
 

@@ -13,6 +13,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
@@ -28,7 +29,7 @@ func TestStory4_StoreUnavailableEventsWaitAndFold(t *testing.T) {
 	s := i.repaired(t)
 	first := s.work(t, quick).ready()
 	bodies := sample.Events(sample.DefaultConfig(30))
-	must(t, i.store.RefuseConnections(0), i.store.Disconnect())
+	must.OK(t, i.store.RefuseConnections(0), i.store.Disconnect())
 	s.publish(t, bodies...)
 	first.opened()
 	// What had not come when the breaker opened waits at the broker.
@@ -54,7 +55,7 @@ func TestStory4_StoreUnavailableEventsWaitAndFold(t *testing.T) {
 		}
 		return nil
 	})
-	must(t, i.store.AcceptConnections())
+	must.OK(t, i.store.AcceptConnections())
 	s.settled(t, s.expect(t, bodies))
 	if n := s.depth(t, rabbit.DefaultNames().DeadLetters); n != 0 {
 		t.Errorf("%d dead letters by the store's absence", n)
@@ -77,9 +78,7 @@ func TestStory4_FifthRetryFailsDeadLettered(t *testing.T) {
 	}
 	// Another program writes this user whenever the worker is about to.
 	match, err := bson.Marshal(bson.D{{Key: "user_id", Value: int32(42)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := i.store.Inject(mongotest.Fault{WriteError: 11000, Namespace: "keyfold.user_embeddings", Match: match}); err != nil {
 		t.Fatal(err)
 	}
@@ -107,9 +106,7 @@ func TestStory4_FifthRetryFailsDeadLettered(t *testing.T) {
 			Host    string   `json:"worker_host"`
 		} `json:"failure_info"`
 	}
-	if err := json.Unmarshal(letter.Body, &told); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(letter.Body, &told))
 	if f := told.Failure; f.Retries != 5 || len(f.Errors) != 6 || f.First == "" || f.Last < f.First || f.Host == "" {
 		t.Errorf("failure_info is %+v", f)
 	}
@@ -176,9 +173,7 @@ func TestStory4_OneUsersStoreErrorIsItsOwn(t *testing.T) {
 		t.Fatal(errs)
 	}
 	match, err := bson.Marshal(bson.D{{Key: "user_id", Value: bson.D{{Key: "$gte", Value: int32(40)}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const typeMismatch = 14
 	if _, err := i.store.Inject(mongotest.Fault{WriteError: typeMismatch, Namespace: "keyfold.user_embeddings", Match: match}); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 
 	"keyfold/source/rabbit"
@@ -141,7 +142,7 @@ func TestStory5_FailuresAndDeadLettersAreShown(t *testing.T) {
 		} `json:"properties"`
 	}
 	ask := map[string]any{"count": 10, "ackmode": "ack_requeue_true", "encoding": "auto"}
-	must(t, m.broker.Manage(t.Context(), http.MethodPost, "queues/"+m.vhost+"/"+letters+"/get", ask, &read))
+	must.OK(t, m.broker.Manage(t.Context(), http.MethodPost, "queues/"+m.vhost+"/"+letters+"/get", ask, &read))
 	if len(read) != failed {
 		t.Fatalf("%d letters are shown", len(read))
 	}

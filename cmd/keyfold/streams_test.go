@@ -14,6 +14,7 @@ import (
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/service/status"
 	"keyfold/source/rabbit"
@@ -171,7 +172,7 @@ func TestStreamIsAccepted(t *testing.T) {
 	channel, hangUp := s.channel(t)
 	defer hangUp()
 	_, err := channel.QueueDelete(name, false, false, false)
-	must(t, err)
+	must.OK(t, err)
 	if code, _, errs := s.run(t, "", append([]string{"setup"}, flags...)...); code != 0 {
 		t.Fatal(errs)
 	}

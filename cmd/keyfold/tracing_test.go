@@ -18,6 +18,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
@@ -106,15 +107,11 @@ func TestTracing(t *testing.T) {
 	}
 	body := event(1, profile.ProductView, sample.Products()[0].ID, time.Now(), "traced")
 	req, err := http.NewRequest(http.MethodPost, api.url(), bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("traceparent", "00-"+trace+"-"+shopSpan+"-01")
 	resp, err := sender.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusAccepted {
 		t.Fatal(resp.Status)
@@ -154,14 +151,10 @@ func TestTracingOfPartitions(t *testing.T) {
 	t.Cleanup(kill)
 	body := event(1, profile.ProductView, sample.Products()[0].ID, time.Now(), "traced")
 	e, err := profile.ParseEvent(body, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	message := p.names.EventMessage(body, &e)
 	message.Headers = map[string]any{engine.HeaderTraceParent: "00-" + trace + "-" + shopSpan + "-01"}
-	if err := errors.Join(p.publisher.Publish(t.Context(), []rabbit.Message{message})...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(p.publisher.Publish(t.Context(), []rabbit.Message{message})...))
 	moved := c.find(t, trace, "keyfold-partition", "partition event")
 	if got := hex.EncodeToString(moved.ParentSpanId); got != shopSpan {
 		t.Errorf("the stage is below %s, want %s", got, shopSpan)

@@ -12,13 +12,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // collection is user_embeddings as another program sees it.
 func (s *stack) collection(t *testing.T) *mongo.Collection {
 	t.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI(s.mongo))
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { _ = client.Disconnect(t.Context()) })
 	return client.Database("keyfold").Collection("user_embeddings")
 }
@@ -52,7 +53,7 @@ func TestOneUnusableProfileStopsItsUserOnly(t *testing.T) {
 	break13 := func(change bson.D) {
 		t.Helper()
 		_, err := users.UpdateOne(t.Context(), bson.D{{Key: "user_id", Value: 13}}, change)
-		must(t, err)
+		must.OK(t, err)
 	}
 	for round, broken := range []struct {
 		damage, cure bson.D

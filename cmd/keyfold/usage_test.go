@@ -14,6 +14,7 @@ import (
 
 	"keyfold/cmd/keyfold/app"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 )
 
 // withoutServers points a command at servers that are away: a command that asks one
@@ -51,11 +52,11 @@ func TestServersAway(t *testing.T) {
 // The defaults that the pages name are those in force.
 func TestDocumentedDefaults(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
-	must(t, err)
+	must.OK(t, err)
 	documented := map[string]string{}
 	for _, page := range append(pages, "../../README.md") {
 		text, err := os.ReadFile(page)
-		must(t, err)
+		must.OK(t, err)
 		for row := range strings.Lines(string(text)) {
 			if cells := strings.Split(row, "|"); len(cells) > 3 {
 				documented[strings.TrimSpace(cells[1])] = strings.TrimSpace(cells[2])
@@ -63,9 +64,9 @@ func TestDocumentedDefaults(t *testing.T) {
 		}
 	}
 	parser, err := commandLine.Parser(new(commands), nil, cli.Streams{}, nil)
-	must(t, err)
+	must.OK(t, err)
 	compared := 0
-	must(t, kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+	must.OK(t, kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
 		flag, ok := node.(*kong.Flag)
 		if ok && len(flag.Envs) == 1 && flag.Default != "" && flag.Default != "0" {
 			if text, ok := documented[flag.Envs[0]]; ok {
@@ -85,9 +86,7 @@ func TestDocumentedDefaults(t *testing.T) {
 // Every command judges what it was called with.
 func TestEveryCommandChecks(t *testing.T) {
 	parser, err := commandLine.Parser(&commands{}, nil, cli.Streams{}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	wanted := reflect.TypeFor[cli.Checker[*app.App]]()
 	var walk func(*kong.Node)
 	walk = func(n *kong.Node) {
@@ -113,9 +112,7 @@ func TestHelpAlwaysAnswers(t *testing.T) {
 		t.Setenv(name, "?")
 	}
 	parser, err := commandLine.Parser(&commands{}, nil, cli.Streams{}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, n := range parser.Model.Leaves(false) {
 		args := append(strings.Fields(strings.TrimPrefix(n.Path(), "keyfold ")), "--help")
 		if code, out, errs := keyfold(t.Context(), "", args...); code != 0 || !strings.Contains(out, "Usage: ") || errs != "" {
@@ -140,9 +137,7 @@ var arguments = map[string]string{
 func leaves(t *testing.T, do func(command string, n *kong.Node)) {
 	t.Helper()
 	parser, err := commandLine.Parser(&commands{}, nil, cli.Streams{}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, n := range parser.Model.Leaves(false) {
 		command := strings.TrimPrefix(strings.SplitN(n.Path(), " <", 2)[0], "keyfold ")
 		if !plain(n) {
@@ -194,13 +189,9 @@ func TestHelpShowsCommandsFirst(t *testing.T) {
 // SETTINGS.md has every variable with its default.
 func TestSettingsPageListsEveryVariable(t *testing.T) {
 	page, err := os.ReadFile("../../docs/SETTINGS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	parser, err := commandLine.Parser(&commands{}, nil, cli.Streams{}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rows := map[string]string{}
 	for row := range strings.Lines(string(page)) {
 		if cells := strings.Split(row, "|"); len(cells) > 3 {

@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 
 	"keyfold/source/rabbit"
@@ -108,14 +109,10 @@ func (s *stack) publishBySlot(t *testing.T, bodies [][]byte) {
 	messages := make([]rabbit.Message, len(bodies))
 	for i, body := range bodies {
 		e, err := profile.ParseEvent(body, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		messages[i] = rabbit.DefaultNames().SlotMessage(body, &e)
 	}
 	for _, err := range p.Publish(ctx, messages) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 
 	"keyfold/engine"
@@ -30,9 +31,7 @@ func (s *stack) bySlot(t *testing.T, partitions, want int) {
 	all := make(chan delivered, want)
 	for i := range partitions {
 		deliveries, err := ch.Consume(names.PartitionQueue(i), "", true, false, false, false, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		go func() {
 			for d := range deliveries {
 				all <- delivered{i, d.Body, d.Exchange}
@@ -103,9 +102,7 @@ func TestSetupOfPartitions(t *testing.T) {
 		}
 	}
 	var done setUp
-	if err := json.NewDecoder(strings.NewReader(command("setup", "--partitions=1", "-o", "json"))).Decode(&done); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.NewDecoder(strings.NewReader(command("setup", "--partitions=1", "-o", "json"))).Decode(&done))
 	if q := done.RabbitMQ; len(q.Partitions) != 1 || len(q.Retired) != 7 || len(q.Commands) != 8 || q.Retired[6].Name != "user_embedding_updates.01" {
 		t.Errorf("%+v", q)
 	}

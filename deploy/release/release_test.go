@@ -22,6 +22,7 @@ import (
 	"strings"
 	"testing"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/version"
 )
 
@@ -33,18 +34,14 @@ func release(t *testing.T) (dir, name string) {
 		Version: "v1.2.3", Out: dir, Root: "../..", Targets: []string{runtime.GOOS + "/" + runtime.GOARCH},
 		Programs: []string{"./deploy/release"},
 	}
-	if err := c.run(t.Context(), io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.run(t.Context(), io.Discard))
 	return dir, "keyfold_v1.2.3_" + runtime.GOOS + "_" + runtime.GOARCH
 }
 
 func read(t *testing.T, elements ...string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(elements...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return content
 }
 
@@ -52,26 +49,20 @@ func read(t *testing.T, elements ...string) []byte {
 func unpack(t *testing.T, archived []byte, folder string) map[string]file {
 	t.Helper()
 	uncompressed, err := gzip.NewReader(bytes.NewReader(archived))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	files := map[string]file{}
 	for r := tar.NewReader(uncompressed); ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		name, inside := strings.CutPrefix(header.Name, folder+"/")
 		if !inside || !header.ModTime.Equal(epoch) || header.Uid != 0 || header.Gid != 0 || header.Uname != "" {
 			t.Errorf("%s is of %v, user %d %q", header.Name, header.ModTime, header.Uid, header.Uname)
 		}
 		content, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		files[name] = file{name, header.Mode, content}
 	}
 }
@@ -152,25 +143,19 @@ func checkProgram(t *testing.T, f file) {
 		t.Errorf("its mode is %o", f.mode)
 	}
 	place := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(place, f.content, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(place, f.content, 0o755))
 	if out, err := exec.CommandContext(t.Context(), place, "--help").CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
 	info, err := buildinfo.Read(bytes.NewReader(f.content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, want := range []debug.BuildSetting{{Key: "CGO_ENABLED", Value: "0"}, {Key: "-trimpath", Value: "true"}} {
 		if !slices.Contains(info.Settings, want) {
 			t.Errorf("it was built with %v, want %v", info.Settings, want)
 		}
 	}
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if bytes.Contains(f.content, []byte(root)) {
 		t.Errorf("it names %s", root)
 	}
@@ -194,14 +179,10 @@ func checkSums(t *testing.T, dir string, files int) {
 // checkModules checks that an SBOM has the modules of a program, with their versions.
 func checkModules(t *testing.T, text []byte) {
 	var b bom
-	if err := json.Unmarshal(text, &b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &b))
 	const kong = "github.com/alecthomas/kong"
 	version, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Version}}", kong).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := library(kong, strings.TrimSpace(string(version)))
 	if b.Format != "CycloneDX" || b.Metadata.Component.Version != "v1.2.3" || !slices.Contains(b.Components, want) {
 		t.Errorf("it has no %v: %s", want, text)

@@ -8,6 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/topology"
@@ -17,14 +18,10 @@ import (
 func channel(t *testing.T, dsn string) *amqp.Channel {
 	t.Helper()
 	c, err := amqp.Dial(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	ch, err := c.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return ch
 }
 
@@ -49,9 +46,7 @@ func testAMQP(t *testing.T, b *rabbittest.Broker, publisher []string) {
 		t.Errorf("before setup: %d: %s", code, errs)
 	}
 	names := rabbit.DefaultNames()
-	if err := topology.Setup(t.Context(), dsn, topology.Config{Names: names, QueueType: topology.Classic, RetryDelays: []time.Duration{5 * time.Second}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, topology.Setup(t.Context(), dsn, topology.Config{Names: names, QueueType: topology.Classic, RetryDelays: []time.Duration{5 * time.Second}}))
 	ch := channel(t, dsn)
 	for _, tc := range []struct {
 		arguments []string

@@ -8,12 +8,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 // What the page says of each language reads a binary vector.
 func TestBinaryVectorsAreReadInOtherLanguages(t *testing.T) {
 	page, err := os.ReadFile("../howto/binary-vectors.md")
-	must(t, err)
+	must.OK(t, err)
 	var b []byte
 	for _, x := range []float64{0.6, -0.8, 1.0 / 3, math.SmallestNonzeroFloat64} {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))

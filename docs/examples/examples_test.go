@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 )
 
@@ -38,9 +39,7 @@ var golang = sync.OnceValues(func() (string, error) {
 func clients(t *testing.T) []client {
 	t.Helper()
 	golang, err := golang()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// Debian's packages for Python are seen by Debian's Python only.
 	const python = "/usr/bin/python3"
 	return []client{

@@ -16,6 +16,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/httpapi"
 	"keyfold/source/ingest"
 )
@@ -72,13 +73,9 @@ func api(t *testing.T) (*store, []string) {
 	c := httpapi.DefaultConfig()
 	c.Tokens = []string{token}
 	server, err := httpapi.NewServer(c, httpapi.NewHandler(ingest.New(s, nil), slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close(); <-ended })
@@ -157,9 +154,7 @@ func TestHTTPExampleGivesUp(t *testing.T) {
 func TestReadmeLine(t *testing.T) {
 	s, environment := api(t)
 	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	line := regexp.MustCompile(`(?m)^    curl .*\\\n.*$`).FindString(string(text))
 	url := strings.TrimPrefix(environment[0], "KEYFOLD_URL=")
 	line = strings.Replace(line, "http://127.0.0.1:7080", url, 1)

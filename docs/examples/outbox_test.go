@@ -17,6 +17,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/sqltest"
 	"keyfold/source/outbox"
@@ -54,22 +55,14 @@ func onShops(t *testing.T, test func(t *testing.T, db *shopDatabase)) {
 func newShop(t *testing.T, url, doctrine, driver, name string) *shopDatabase {
 	t.Helper()
 	db, err := outbox.Open(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer db.Close()
-	if err := db.Setup(t.Context(), outbox.SetupOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, db.Setup(t.Context(), outbox.SetupOptions{}))
 	pool, err := sql.Open(driver, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	text, err := os.ReadFile("outbox.php")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, create, _ := strings.Cut(string(text), " *   CREATE TABLE")
 	create, _, _ = strings.Cut(create, "\n") // the statement of the example's own comment
 	if _, err := pool.ExecContext(t.Context(), "CREATE TABLE"+create); err != nil {
@@ -106,9 +99,7 @@ func TestOutboxExampleIsKilled(t *testing.T) {
 		var both, orders, events int
 		err := s.QueryRowContext(t.Context(), "SELECT (SELECT COUNT(*) FROM orders o JOIN user_interactions i ON i.user_id = o.user_id AND i.product_id = o.product_id), "+
 			"(SELECT COUNT(*) FROM orders), (SELECT COUNT(*) FROM user_interactions)").Scan(&both, &orders, &events) // of one instant
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if orders != both || events != both || both < committed || both > committed+racing {
 			t.Errorf("after %d kills there are %d orders and %d events, %d of them together; %d were committed and %d were being committed",
 				kills, orders, events, both, committed, racing)
@@ -124,18 +115,12 @@ func killAt(t *testing.T, s *shopDatabase, step, user int, race bool) {
 	command := exec.CommandContext(t.Context(), "php", "testdata/outbox_steps.php", fmt.Sprint(step), fmt.Sprint(user))
 	command.Env = append(command.Environ(), "DATABASE_URL="+s.doctrine)
 	input, err := command.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	output, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var errs strings.Builder
 	command.Stderr = &errs
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, command.Start())
 	line, _ := bufio.NewReader(output).ReadString('\n')
 	if race {
 		_, _ = input.Write([]byte("\n"))
@@ -164,9 +149,7 @@ func TestOutboxExample(t *testing.T) {
 			t.Fatalf("%d: %s", code, errs)
 		}
 		db, err := outbox.Open(s.url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer db.Close()
 		published := make(taken, 9)
 		if _, err := outbox.NewRelay(db, published, outbox.RelayConfig{}, slog.New(slog.DiscardHandler)).Drain(t.Context(), outbox.Filter{}, nil); err != nil {

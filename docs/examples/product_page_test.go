@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/users"
 )
 
@@ -17,13 +18,13 @@ import (
 // an older version.
 func TestProductPage(t *testing.T) {
 	products := filepath.Join(t.TempDir(), "products.ndjson")
-	must(t, os.WriteFile(products, []byte(`{"product_id":1,"product_name":"often","embedding":[2,0]}
+	must.OK(t, os.WriteFile(products, []byte(`{"product_id":1,"product_name":"often","embedding":[2,0]}
 {"product_id":2,"product_name":"now","embedding":[0,3]}
 `), 0o600))
 	var export bytes.Buffer
 	p := &profile.Profile{UserID: 17, Version: 4, Vector: []float64{1, 0}, Short: profile.Short{Vector: []float64{0, 1}, Mass: 1, HalfLife: time.Minute}}
-	must(t, json.NewEncoder(&export).Encode(users.DocumentOf(&profile.Profile{UserID: 16, Version: 1, ErasedAt: 1})))
-	must(t, json.NewEncoder(&export).Encode(users.DocumentOf(p)))
+	must.OK(t, json.NewEncoder(&export).Encode(users.DocumentOf(&profile.Profile{UserID: 16, Version: 1, ErasedAt: 1})))
+	must.OK(t, json.NewEncoder(&export).Encode(users.DocumentOf(p)))
 	stale := strings.Replace(export.String(), `"user_id":17`, `"short_version":3,"user_id":17`, 1)
 	for _, c := range []struct{ input, user, share, first, second string }{
 		{export.String(), "17", "0", "1.000  often", "0.000  now"},

@@ -12,6 +12,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	reading "keyfold/service/profile/api"
 	"keyfold/service/profile/explanation"
 	"keyfold/service/profile/recommend"
@@ -69,14 +70,14 @@ func serving(t *testing.T) []string {
 	products.Put(profile.Product{ID: 1, Name: "hiking boots", Vector: []float32{1, 0}}, profile.Product{ID: 2, Name: "<script>alert(1)</script>", Vector: []float32{0, 1}},
 		profile.Product{ID: 3, Name: "socks", Vector: []float32{0, 1}})
 	r, err := recommend.New(recommend.DefaultConfig(), recommend.Ports{Profiles: shelves{}, Products: recommend.InMemory{Index: products}, History: shelves{}, Phrases: shelves{}, Laws: laws})
-	must(t, err)
+	must.OK(t, err)
 	c := httpapi.DefaultConfig()
 	c.Tokens = []string{token + " read"}
 	ready := func(context.Context) error { return nil }
 	server, err := httpapi.NewServer(c, httpapi.NewHandler(reading.New(reading.Ports{Recommender: r, Ready: ready}), slog.New(slog.DiscardHandler)))
-	must(t, err)
+	must.OK(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.OK(t, err)
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close(); <-ended })

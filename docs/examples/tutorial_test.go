@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 	"keyfold/sink/sqlite"
 )
@@ -19,18 +20,14 @@ import (
 // The tutorial's services are run as they stand on the page, but for the server's address.
 func TestTutorial(t *testing.T) {
 	page, err := os.ReadFile("../tutorial.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, command := range map[string]string{"shop.php": "php shop.php ", "main.go": "./shop "} {
 		t.Run(name, func(t *testing.T) {
 			s, address := openAPI(t)
 			folder, err := process.TempDir()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			code := strings.ReplaceAll(blockOf(t, string(page), name), "http://127.0.0.1:7080", address)
-			must(t, os.WriteFile(filepath.Join(folder, name), []byte(code), 0o600))
+			must.OK(t, os.WriteFile(filepath.Join(folder, name), []byte(code), 0o600))
 			if name == "main.go" {
 				if code, out, errs := run(t, nil, "", "go", "build", "-o", filepath.Join(folder, "shop"), filepath.Join(folder, name)); code != 0 {
 					t.Fatal(out, errs)
@@ -62,7 +59,7 @@ func TestTutorial(t *testing.T) {
 func openAPI(t *testing.T) (*store, string) {
 	s, environment := api(t)
 	target, err := url.Parse(strings.TrimPrefix(environment[0], "KEYFOLD_URL="))
-	must(t, err)
+	must.OK(t, err)
 	server := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Header.Set("Authorization", "Bearer "+token)
@@ -85,10 +82,10 @@ func blockOf(t *testing.T, page, name string) string {
 // writeProfile writes what keyfold-lite would: a user's vector and two products.
 func writeProfile(t *testing.T, folder string) {
 	t.Helper()
-	must(t, os.Mkdir(folder, 0o700))
+	must.OK(t, os.Mkdir(folder, 0o700))
 	file, err := sqlite.Open(filepath.Join(folder, "keyfold.db"), sqlite.Settings{Dimensions: 2, History: profile.Mass})
-	must(t, err)
-	must(t, file.PutProducts(t.Context(), []profile.Product{
+	must.OK(t, err)
+	must.OK(t, file.PutProducts(t.Context(), []profile.Product{
 		{ID: 1, Name: "mug", Vector: []float32{2, 0}},
 		{ID: 2, Name: "shoe", Vector: []float32{0, 3}},
 	}, 1))
@@ -97,14 +94,7 @@ func writeProfile(t *testing.T, folder string) {
 		EventCount: 2, History: profile.Mass, CreatedAt: 1, WrittenAt: 1,
 	}
 	for _, err := range file.Swap(t.Context(), []*profile.Profile{p}) {
-		must(t, err)
+		must.OK(t, err)
 	}
-	must(t, file.Close())
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, file.Close())
 }

@@ -12,6 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"keyfold/internal/testserver/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,9 +43,7 @@ func newFixture(t *testing.T, change ...func(*Config)) *fixture {
 		defer f.mu.Unlock()
 		f.told = append(f.told, s)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	f.Breaker, f.CallGroup = b, b.Group()
 	t.Cleanup(b.Close)
 	return f
@@ -253,16 +253,12 @@ func TestWaitersGoOnWhenAProbeSucceeds(t *testing.T) {
 		}
 		f.away.Store(false)
 		time.Sleep(f.config.MaxPause)
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, <-done)
 		synctest.Wait()
 		if len(f.states()) != 2 || !f.states()[0].Open || f.states()[1].Open {
 			t.Fatalf("told %+v", f.states())
 		}
-		if err := f.wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.wait(t.Context()))
 	})
 }
 
@@ -283,9 +279,7 @@ func TestHoldingEnds(t *testing.T) {
 		f.away.Store(false)
 		time.Sleep(f.config.MaxPause)
 		synctest.Wait()
-		if err := f.wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.wait(t.Context()))
 		if len(f.states()) != 3 || !f.states()[1].Expired || f.states()[2].Expired {
 			t.Fatalf("told %+v", f.states())
 		}
@@ -395,7 +389,5 @@ func TestConfigSaysEveryFault(t *testing.T) {
 	if joined, ok := err.(interface{ Unwrap() []error }); !ok || len(joined.Unwrap()) != 4 {
 		t.Fatalf("want four faults: %v", err)
 	}
-	if err := DefaultConfig().Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, DefaultConfig().Validate())
 }

@@ -15,6 +15,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/internal/testserver/authoritytest"
+	"keyfold/internal/testserver/must"
 )
 
 // Errors of the system are known in the chains that drivers wrap them in.
@@ -80,9 +81,7 @@ func TestFindTLS(t *testing.T) {
 func shakeHands(t *testing.T, server, client *tls.Config) error {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer listener.Close()
 	go func() {
 		conn, err := listener.Accept()

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 var update = flag.Bool("update", false, "write docs/RUNBOOK.md")
@@ -20,18 +22,14 @@ const begin, end = "<!-- causes: go test ./engine/causes -update -->\n", "<!-- e
 func TestPage(t *testing.T) {
 	const file = "../../docs/RUNBOOK.md"
 	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	before, rest, _ := strings.Cut(string(page), begin)
 	written, after, found := strings.Cut(rest, end)
 	if !found {
 		t.Fatalf("%s has no part between %s and %s", file, begin, end)
 	}
 	if *update {
-		if err := os.WriteFile(file, []byte(before+begin+document()+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(before+begin+document()+end+after), 0o644))
 	} else if written != document() {
 		t.Errorf("%s is not what the table says: go test ./engine/causes -update", file)
 	}

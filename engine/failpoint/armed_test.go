@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 func TestPointsAct(t *testing.T) {
 	p, err := parse("before_ack=error:2/3; delivered=exit:2;after_swap=sleep(1ns)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	exits := 0
 	p.exit, p.log = func() { exits++ }, filepath.Join(t.TempDir(), "log")
 	var failed []int
@@ -35,9 +35,7 @@ func TestPointsAct(t *testing.T) {
 		t.Errorf("failed at %v, %d exits; want 2, 5, 8 and 1", failed, exits)
 	}
 	log, err := os.ReadFile(p.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got, want := string(log), "after_swap sleep\nbefore_ack error\ndelivered exit\n"; got != want {
 		t.Errorf("log %q, want %q", got, want)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"keyfold/engine/failpoint"
+	"keyfold/internal/testserver/must"
 )
 
 // The daemon as it is released holds no trace of the failpoints: not the name of
@@ -24,9 +25,7 @@ func TestReleaseBinaryHasNoFailpoints(t *testing.T) {
 			t.Fatalf("build: %v\n%s", err, out)
 		}
 		binary, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, text := range []string{"KEYFOLD_FAILPOINTS", "KEYFOLD_FAILPOINT_LOG", failpoint.LetterConfirmed, failpoint.BeforeSettle} {
 			if got := bytes.Contains(binary, []byte(text)); got != build.want {
 				t.Errorf("tags %q: %s in the binary is %t, want %t", build.tags, text, got, build.want)
@@ -39,9 +38,7 @@ func TestReleaseBinaryHasNoFailpoints(t *testing.T) {
 func BenchmarkHit(b *testing.B) {
 	b.Run("point", func(b *testing.B) {
 		for b.Loop() {
-			if err := failpoint.Hit(failpoint.BeforeAck); err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, failpoint.Hit(failpoint.BeforeAck))
 		}
 	})
 	b.Run("nothing", func(b *testing.B) {

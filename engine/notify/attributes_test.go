@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Attributes at their limit can be read back: preferences are stored as [json.Marshal]
@@ -13,13 +15,9 @@ func TestAttributesAtTheirLimitAreReadBack(t *testing.T) {
 		n := (MaxAttributesBytes - len(`{"a":""}`)) / len(text)
 		given := `{"a":"` + strings.Repeat(text, n) + `"}`
 		var own, read Preferences
-		if err := json.Unmarshal([]byte(`{"attributes":`+given+`}`), &own); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(`{"attributes":`+given+`}`), &own))
 		stored, err := json.Marshal(own)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if err := json.Unmarshal(stored, &read); err != nil {
 			t.Errorf("attributes of %q cannot be read back: %v", text, err)
 			continue

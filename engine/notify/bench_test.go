@@ -11,6 +11,7 @@ import (
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/quiet"
 	"keyfold/engine/notify/rule"
+	"keyfold/internal/testserver/must"
 )
 
 const benchNow = engine.Millis(1773144000000)
@@ -32,9 +33,7 @@ func benchSet(b *testing.B) *notify.Set {
 		b.Fatal(faults)
 	}
 	berlin, err := quiet.LoadZone("Europe/Berlin")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	return rule.Compile(document, notify.Local{Zone: berlin, Morning: 8 * 60, Digests: []quiet.Clock{9 * 60, 18 * 60}})
 }
 
@@ -44,9 +43,7 @@ func benchEvent(b *testing.B, set *notify.Set, i int) *notify.Notification {
 		"channel":["push","email"],"timestamp":"2026-03-10T11:59:00Z","expires_at":"2026-03-13T12:00:00Z",
 		"metadata":{"order":{"id":%d,"total":19.90},"timezone":"America/New_York"}}`,
 		notify.EventTypes[i%8], i, i, i), benchNow)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	n.Print = set.Policy.Print(n)
 	return n
 }
@@ -129,9 +126,7 @@ func BenchmarkDecideShipped(b *testing.B) {
 		b.Fatal(faults)
 	}
 	berlin, err := quiet.LoadZone("Europe/Berlin")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	set := rule.Compile(document, notify.Local{Zone: berlin, Morning: 8 * 60, Digests: []quiet.Clock{9 * 60, 18 * 60}})
 	state := &notify.State{}
 	for i := range 20 {

@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify/quiet"
+	"keyfold/internal/testserver/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -139,8 +140,6 @@ func at(text string) engine.Millis {
 
 func berlin(t *testing.T) *time.Location {
 	location, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return location
 }

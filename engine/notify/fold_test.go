@@ -10,6 +10,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify/quiet"
 	"keyfold/engine/notify/similar"
+	"keyfold/internal/testserver/must"
 )
 
 func recordOf(n int, outcome Outcome, at engine.Millis) *Record {
@@ -260,13 +261,9 @@ func TestRecordJSON(t *testing.T) {
 		for _, r := range drawHistory(t).records {
 			r.DecisionID, r.Seq = NewDecisionID(r.DecidedAt, [10]byte{1}), 7
 			b, err := json.Marshal(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			var got Record
-			if err := json.Unmarshal(b, &got); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal(b, &got))
 			if !reflect.DeepEqual(got, r) {
 				t.Fatalf("%s\nwrote %+v\nread  %+v", b, r, got)
 			}
@@ -280,13 +277,9 @@ func TestRecordJSONNames(t *testing.T) {
 	s.score = Score{Cosine: .5, Known: true}
 	r := s.decide()
 	b, err := json.Marshal(&r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var got map[string]any
-	if err := json.Unmarshal(b, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(b, &got))
 	for name, want := range map[string]any{
 		"outcome": "LATER", "event_type": "UPDATE", "user_id": "u", "matched_rule_id": nil, "score": nil, "ai_used": false, "ai_score": .5,
 		"defer_count": 0.0, "rule_version": "7", "decided_at": "2026-03-10T12:00:00.000Z",

@@ -3,6 +3,8 @@ package notify
 import (
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 // The ledger reads a follow-up back by the limits of what was posted.
@@ -12,15 +14,11 @@ func TestFollowUpKeepsMetadataAtItsLimit(t *testing.T) {
 		body := `{"event_id":"018f3c2e-7d1a-7c40-9b0e-5a1f2c3d4e5f","user_id":"u","event_type":"PROMO","title":"a < b",` +
 			`"source":"s","channel":["push"],"timestamp":"2026-01-01T00:00:00Z","other":"<` + "\u2029" + `>","metadata":{"html":"` + html + `"}}`
 		root, err := Parse([]byte(body), 1_767_300_000_000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		due, err := root.FollowUp(&FollowUp{
 			EventID: FollowID(root.ID, 1), Step: 1, Channels: []Channel{Email}, At: 1, Unless: UnlessRead, Reason: ReasonEscalated,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		stored, err := ParseStored(due.Event.Body)
 		switch {
 		case err != nil:

@@ -14,6 +14,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify/quiet"
+	"keyfold/internal/testserver/must"
 )
 
 // ruleList is a list of rules by type.
@@ -454,13 +455,9 @@ func (h *history) checkFold(t *rapid.T) {
 	folded := &State{}
 	for _, r := range h.records {
 		b, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var stored Record
-		if err := json.Unmarshal(b, &stored); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(b, &stored))
 		folded.Fold(&stored)
 	}
 	if !sameState(folded, h.state) {

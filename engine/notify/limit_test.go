@@ -1,6 +1,10 @@
 package notify
 
-import "testing"
+import (
+	"testing"
+
+	"keyfold/internal/testserver/must"
+)
 
 // What a state keeps of a key is found under a set whose limits have their keys in another
 // order, or fewer of them.
@@ -16,9 +20,7 @@ func TestKeysOfLimitsKeepTheirSends(t *testing.T) {
 	}
 	event, err := Parse([]byte(`{"user_id":"u","event_type":"UPDATE","title":"t","source":"shop","channel":["push"],`+
 		`"timestamp":"2026-01-01T00:00:00Z","metadata":{"order_id":"17"}}`), 1_767_300_000_000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	before := policy(shop, order)
 	sent := before.SentOf(event, event.Channels)
 	sent.At = 1

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // testNow is 2026-03-10T12:00:00Z.
@@ -55,9 +56,7 @@ func bodyOf(changes ...string) string {
 
 func TestParseReadsEveryField(t *testing.T) {
 	n, err := Parse([]byte(bodyOf()), testNow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if n.ID.String() != "018f3c2e-7d1a-7c40-9b0e-5a1f2c3d4e5f" || n.UserID != "u-17" || n.Type != Update ||
 		n.Title != "Order 1001 shipped" || n.Message != "It comes on Friday. ü😀" || n.Source != "orders" || n.Hint != High ||
 		!slices.Equal(n.Channels, []Channel{Push, Email}) || n.Timestamp != testNow-60_000+123 ||
@@ -232,9 +231,7 @@ func TestFaultsAreBounded(t *testing.T) {
 func TestEventIDIsMadeFromTheValues(t *testing.T) {
 	without := []string{"event_id", ""}
 	first, err := Parse([]byte(bodyOf(without...)), testNow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if first.ID.Version() != 8 || first.ID.Variant() != uuid.RFC4122 {
 		t.Errorf("%s is no UUID of version 8", first.ID)
 	}
@@ -271,9 +268,7 @@ func TestEventIDIsMadeFromTheValues(t *testing.T) {
 		{"metadata", `{"a":12345678901234567891}`},
 	} {
 		n, err := Parse([]byte(bodyOf("event_id", "", change[0], change[1])), testNow)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if before, there := met[n.ID]; there {
 			t.Errorf("%v gives the id of %q", change, before)
 		}
@@ -284,9 +279,7 @@ func TestEventIDIsMadeFromTheValues(t *testing.T) {
 func TestNotificationDoesNotAliasTheBody(t *testing.T) {
 	body := []byte(bodyOf())
 	n, err := Parse(body, testNow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range body {
 		body[i] = 'x'
 	}
@@ -371,9 +364,7 @@ func FuzzParse(f *testing.F) {
 func TestAStoredBodyOfTheGreatestSizeIsRead(t *testing.T) {
 	const frame = `{"user_id":"17","event_type":"UPDATE","title":"x","source":"test","channel":["push"],"timestamp":"2026-03-30T12:00:00Z","more":%q}`
 	n, err := Parse(fmt.Appendf(nil, frame, strings.Repeat("x", MaxBodyBytes-len(frame))), 1_774_872_000_000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(n.Body) <= MaxBodyBytes {
 		t.Fatalf("the body that is kept has %d bytes", len(n.Body))
 	}

@@ -3,8 +3,6 @@ package notify
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 
 	"github.com/google/uuid"
 
@@ -75,20 +73,15 @@ type Leases interface {
 	Lease(ctx context.Context, name string, holder uuid.UUID, now, until engine.Millis) (bool, error)
 }
 
-// UnreadableError is the error of a Load that was answered, but for users whose stored
-// rows cannot be used. It holds why by user; the answers for the others stand. Each of
-// the errors names its cure.
-type UnreadableError struct{ Users map[string]error }
+// UnreadableError is the error of a Load that was answered, but for some users.
+type UnreadableError = engine.Unreadable[string]
 
-// Error returns the texts of all users' errors.
-func (e *UnreadableError) Error() string { return errors.Join(e.Unwrap()...).Error() }
-
-// Unwrap returns the users' errors in the order of the users.
-func (e *UnreadableError) Unwrap() (all []error) {
-	for _, user := range slices.Sorted(maps.Keys(e.Users)) {
-		all = append(all, e.Users[user])
+// DispatchID is the identity under which senders get a NOW: the digest's, where it is in one.
+func DispatchID(event, digest uuid.UUID) uuid.UUID {
+	if digest != uuid.Nil {
+		return digest
 	}
-	return all
+	return event
 }
 
 // Ask asks for what is stored of a user.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"keyfold/internal/testserver/must"
 )
 
 // checkTaste decides again with another taste. Taste acts in the stage of the score
@@ -60,9 +62,7 @@ func TestSkipsAreToldAndKept(t *testing.T) {
 		}
 		r := Record{Facts: Facts{Taste: Score{Skip: skip}}}
 		b, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var read Record
 		if err := json.Unmarshal(b, &read); err != nil || read.Facts.Taste != r.Facts.Taste {
 			t.Errorf("%v: %+v of %s", err, read.Facts.Taste, b)

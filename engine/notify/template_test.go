@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"keyfold/internal/testserver/must"
 )
 
 // news makes the text of a digest of so many items.
@@ -49,16 +51,12 @@ func TestTemplatesMakeTexts(t *testing.T) {
 
 func TestTextsOfTemplatesAreBounded(t *testing.T) {
 	title, err := ParseTitle("  News:\n\t{{range .Items}}{{.Title}}  {{end}}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if found, err := title.Make(news("a", "b\nc")); found != "News: a b c" || err != nil {
 		t.Errorf("found %q, %v: white space stays", found, err)
 	}
 	message, err := ParseMessage("{{range .Items}}{{.Title}}{{end}}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, test := range []struct {
 		of    *Template
 		runes int

@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify/quiet"
+	"keyfold/internal/testserver/must"
 )
 
 // limited gives a scene's set limits.
@@ -368,9 +369,7 @@ func TestFollowUps(t *testing.T) {
 			for i := range r.Facts.FollowUps {
 				f := &r.Facts.FollowUps[i]
 				due, err := s.event.FollowUp(f)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				stored, err := ParseStored(due.Event.Body)
 				if err != nil || stored.ID != f.EventID || stored.Follows == nil || !slices.Equal(stored.Channels, f.Channels) || stored.Title != s.event.Title || stored.Replaces.Any() {
 					t.Errorf("%v: %+v", err, stored)

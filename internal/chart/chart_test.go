@@ -9,6 +9,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 // wellFormed fails where the SVG is no XML, or has a number that is none.
@@ -67,9 +69,7 @@ func TestPageIsSelfContained(t *testing.T) {
 	p := Page{Title: "<script>alert(1)</script>", Lead: []string{"a & b"}, Sections: []Section{{
 		Title: "t", Text: "x", Chart: Bars{}.SVG(), Table: &Table{Head: []string{"h"}, Rows: [][]string{{"<i>"}}},
 	}}}
-	if err := p.Write(&w); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Write(&w))
 	for _, bad := range []string{"<script", "http:", "https:", "src=", "@import", "<i>"} {
 		if strings.Contains(w.String(), bad) {
 			t.Errorf("the page has %q", bad)

@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"keyfold/internal/settings"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/version"
 )
 
@@ -129,9 +130,7 @@ func TestAnswersCommandNoTerminal(t *testing.T) {
 	const id = "\u009b31m \u007f \u202e \u2066 \U000e0041 naïve 🙂"
 	var out strings.Builder
 	c := Console{Streams{Stdout: &out}, true}
-	if err := errors.Join(c.Emit(map[string]any{"id": id, "raw": json.RawMessage(`["` + id + `"]`)}, nil), c.Encoder().Encode(id)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(c.Emit(map[string]any{"id": id, "raw": json.RawMessage(`["` + id + `"]`)}, nil), c.Encoder().Encode(id)))
 	for _, r := range out.String() {
 		if r != '\n' && !unicode.IsPrint(r) {
 			t.Errorf("%U passes in %q", r, out.String())

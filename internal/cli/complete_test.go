@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 func TestCandidates(t *testing.T) {
@@ -59,14 +61,10 @@ func TestCandidatesOfTheShopsTypes(t *testing.T) {
 // Bash runs the script and offers the same words.
 func TestBashCompletes(t *testing.T) {
 	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	folder := t.TempDir()
 	for _, name := range []string{"a file", "another"} {
-		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(folder, name), nil, 0o600))
 	}
 	_, script, _ := called(t, "completion", "bash")
 	script += `

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 )
 
 // quiet is a machine that does nothing else.
@@ -58,9 +59,7 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if os.Getenv("KEYFOLD_UPDATE") != "" {
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(got), 0o600))
 	}
 	if want, err := os.ReadFile(path); err != nil || got != string(want) {
 		t.Errorf("%s is not what is printed (KEYFOLD_UPDATE=1 writes it): %v\n%s", path, err, got)
@@ -72,14 +71,10 @@ func TestPrinted(t *testing.T) {
 		r := example(m)
 		golden(t, name+".txt", text(t, r))
 		line, err := json.MarshalIndent(r, "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		golden(t, name+".json", string(line)+"\n")
 		var page bytes.Buffer
-		if err := r.page().Write(&page); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.page().Write(&page))
 		for _, want := range []string{"Success criteria", "16 partitions", "Over time: memory", "go run ./bench load", "GiB of memory"} {
 			if !strings.Contains(page.String(), want) {
 				t.Errorf("the page has no %q", want)
@@ -205,17 +200,11 @@ func TestWatchSeesThisProcess(t *testing.T) {
 // The name of a process may look like the end of one.
 func TestUsageOfAnyName(t *testing.T) {
 	sleep, err := exec.LookPath("sleep")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	name := filepath.Join(t.TempDir(), "a) S 1 b")
-	if err := os.Symlink(sleep, name); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink(sleep, name))
 	process := exec.Command(name, "60")
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, process.Start())
 	defer process.Wait()
 	defer process.Process.Kill()
 	for until := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -241,9 +230,7 @@ func TestWriteSaysWhereThePageCannotGo(t *testing.T) {
 // A page is written though the reader of the text has gone, and a missed target is still said.
 func TestWriteKeepsThePage(t *testing.T) {
 	out, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	out.Close()
 	defer in.Close()
 	c := cli.Console{Streams: cli.Streams{Stdout: in}}

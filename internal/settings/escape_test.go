@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"keyfold/internal/testserver/must"
 )
 
 // commanding are characters that a terminal obeys or that turn its lines around, most of
@@ -21,9 +23,7 @@ func TestLogsCommandNoTerminal(t *testing.T) {
 	for _, format := range []string{"json", "text"} {
 		var out bytes.Buffer
 		log, _, err := Log{Level: "info", Format: format}.Logger(&out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		log.Info("naïve 🙂 lamp", slog.String("id", commanding), slog.String("short", "\u007f"))
 		expectTame(t, out.String())
 		var line map[string]string

@@ -5,13 +5,12 @@ import (
 	"testing"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 func TestEventTypes(t *testing.T) {
 	c, err := parse(t, map[string]string{"EVENT_TYPES": "settings_wish=0.6, settings_return:product=-1,settings_question:phrase=0.2"}).Config()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, want := range map[string]float64{"settings_wish": 0.6, "settings_return": -1, "settings_question": 0.2, "product_view": 0.3} {
 		kind := profile.ParseEventType(name)
 		if w, err := c.Processor.Weights.Of(kind); err != nil || w != want || kind.HasPhrase() != (name == "settings_question") {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 // What a library prints is a line of the program's own log, however many lines its text has;
@@ -22,9 +24,7 @@ func TestLibrariesLogInTheProgramsForm(t *testing.T) {
 	})
 	var out strings.Builder
 	log, _, err := Log{Level: "info", Format: "json"}.Logger(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	BridgeLibraries(log)
 	for range 3 {
 		stdlog.Print("http: Accept error: accept tcp 127.0.0.1:9090: accept4: too many open files; retrying in 5ms\nand a second line")

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // On a terminal a line has the time of day, the level and the message in columns; no
@@ -32,18 +34,12 @@ $`)
 // Without a format it is JSON, unless a person reads it: a file is no terminal.
 func TestDefaultFormat(t *testing.T) {
 	file, err := os.Create(t.TempDir() + "/log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
 	for format, start := range map[string]string{"": "{", "auto": "{", "json": "{", "text": "time="} {
-		if err := file.Truncate(0); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, file.Truncate(0))
 		log, _, err := Log{Level: "info", Format: format}.Logger(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		log.Info("m")
 		text, err := os.ReadFile(file.Name())
 		if err != nil || !strings.HasPrefix(strings.TrimLeft(string(text), "\x00"), start) {

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Durations are text in JSON logs; numbers that carry their unit stay numbers.
 func TestDurationsInLogs(t *testing.T) {
 	var out strings.Builder
 	log, _, err := Log{Level: "debug", Format: "json"}.Logger(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	log.Debug("m", slog.Duration("window", 5*time.Second), slog.Int64("duration_ms", 12), slog.Int("held", 3),
 		slog.Group("of", slog.Any("in", 1500*time.Millisecond), slog.Duration("retry_in", 336986662)))
 	var line struct {
@@ -26,9 +26,7 @@ func TestDurationsInLogs(t *testing.T) {
 		Message  string         `json:"msg"`
 		LogLevel string         `json:"level"`
 	}
-	if err := json.Unmarshal([]byte(out.String()), &line); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(out.String()), &line))
 	if line.Window != "5s" || line.Of["in"] != "1.5s" || line.Of["retry_in"] != "337ms" || line.Millis != 12.0 || line.Held != 3.0 ||
 		line.Message != "m" || line.LogLevel != "DEBUG" || line.Time.IsZero() {
 		t.Errorf("%s", out.String())
@@ -57,9 +55,7 @@ func TestLogFaults(t *testing.T) {
 		t.Errorf("%q", out.String())
 	}
 	log, _, err = Log{Level: "ERROR", Format: "text"}.Logger(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	out.Reset()
 	log.Warn("not told")
 	log.Error("told", slog.Duration("in", time.Minute))
@@ -75,9 +71,7 @@ func TestLinesHaveOneComponent(t *testing.T) {
 	for _, format := range []string{"json", "text"} {
 		var out strings.Builder
 		log, _, err := Log{Level: "info", Format: format}.Logger(&out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		part := log.With("component", "worker", "queue", "q")
 		part.With("component", "rabbit").Info("inner", slog.Int("attempt", 1))
 		part.Info("outer")

@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/shard"
 )
 
@@ -19,9 +20,7 @@ func parse(t *testing.T, env map[string]string, args ...string) Engine {
 	}
 	var s Engine
 	p, err := kong.New(&s, kong.Name("test"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := p.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -30,9 +29,7 @@ func parse(t *testing.T, env map[string]string, args ...string) Engine {
 
 func TestDefaults(t *testing.T) {
 	c, err := parse(t, nil).Config()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if c.Processor.Config != profile.DefaultConfig() {
 		t.Errorf("laws %+v, want %+v", c.Processor.Config, profile.DefaultConfig())
 	}
@@ -52,9 +49,7 @@ func TestEnvironmentKeepsItsUnits(t *testing.T) {
 		"WORKER_MAX_RETRIES": "3", "WORKER_RETRY_DELAY": "2500", "WORKER_MEMORY_LIMIT": "1G", "WORKER_SHARDS": "3",
 		"EMBEDDING_HISTORY": "unit", "IDEMPOTENCY_WINDOW": "3600",
 	}, "--batch-window=8s").Config()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if c.Processor.Lambda != 0.05 || c.Shard.Batching || c.Shard.Window != 8*time.Second || c.Retry.Attempts != 3 ||
 		c.Retry.Delay != 2500*time.Millisecond || c.Memory != 1<<30 || c.Shard.Shards != 3 ||
 		c.Processor.History != profile.UnitMass || c.Processor.IDs.Retention != time.Hour {

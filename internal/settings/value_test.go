@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Help shows the default of the configuration that a setting sets.
@@ -14,9 +16,7 @@ func TestHelpShowsDefaults(t *testing.T) {
 	}
 	var out strings.Builder
 	p, err := kong.New(&grammar, Defaults(&grammar), kong.Writers(&out, &out), kong.Exit(func(int) {}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := p.Parse([]string{"--help"}); err != nil {
 		t.Fatal(err)
 	}

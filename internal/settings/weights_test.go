@@ -8,15 +8,14 @@ import (
 	"github.com/alecthomas/kong"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // The flags are fields of [Engine], so that a new event type needs one more.
 func TestEveryEventTypeHasAWeightFlag(t *testing.T) {
 	var s Engine
 	p, err := kong.New(&s, kong.Name("test"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	flags := map[string]string{} // by variable
 	for _, flag := range p.Model.Flags {
 		if strings.HasPrefix(flag.Name, "weight-") {

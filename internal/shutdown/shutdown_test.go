@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"keyfold/internal/testserver/must"
 )
 
 const asProgram = "KEYFOLD_TEST_AS_PROGRAM"
@@ -42,20 +44,14 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 			p := exec.Command(os.Args[0])
 			p.Env = append(os.Environ(), asProgram+"=1")
 			out, err := p.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := p.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, p.Start())
 			for _, want := range []string{"running\n", "asked to stop\n"} {
 				line := make([]byte, len(want))
 				if _, err := io.ReadFull(out, line); err != nil || string(line) != want {
 					t.Fatalf("read %q, %v; want %q", line, err, want)
 				}
-				if err := p.Process.Signal(signal); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, p.Process.Signal(signal))
 			}
 			ended := make(chan error, 1)
 			go func() { ended <- p.Wait() }()

@@ -15,6 +15,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/logtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/outbox"
 )
 
@@ -126,9 +127,7 @@ func TestCollectorAway(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 	var log logtest.Buffer
 	on, err := Start(t.Context(), "test", "1", slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, stored := on.Stored(t.Context(), make([]profile.Entry, 1))
 	stored(nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)

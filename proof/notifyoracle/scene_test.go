@@ -3,12 +3,10 @@ package notifyoracle
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"testing"
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
-	"keyfold/engine/notify/quiet"
 )
 
 const (
@@ -31,12 +29,6 @@ func newScene(t *testing.T, rules string) *scene {
 	return s
 }
 
-// quietNight has quiet hours from 22:00 to 07:00; it returns their end of the first night.
-func (s *scene) quietNight() (night, end engine.Millis) {
-	s.user.Preferences.Quiet = quiet.Hours{{From: 1320, To: 420}}
-	return at("2026-06-01T21:00:00.000Z"), at("2026-06-02T05:00:00.000Z")
-}
-
 // event comes at an instant on push and email, with an order of its own.
 func (s *scene) event(kind notify.EventType, now engine.Millis) Event {
 	s.n++
@@ -48,11 +40,6 @@ func (s *scene) event(kind notify.EventType, now engine.Millis) Event {
 // decide decides an event at its timestamp, on turn 0.
 func (s *scene) decide(e Event) Decision { return s.user.Decide(s.set, e, Turn{}, e.Timestamp) }
 
-// comes decides an event of a type.
-func (s *scene) comes(kind notify.EventType, now engine.Millis) Decision {
-	return s.decide(s.event(kind, now))
-}
-
 // child returns the follow-up that a decision leaves.
 func (s *scene) child(parent Event, d *Decision, i int) Event {
 	s.t.Helper()
@@ -61,26 +48,6 @@ func (s *scene) child(parent Event, d *Decision, i int) Event {
 	}
 	return Event{Notification: Child(parent.Notification, &d.FollowUps[i]), Object: parent.Object}
 }
-
-// want is what is expected of a decision; what is zero is not looked at.
-type want struct {
-	outcome  notify.Outcome
-	reasons  []string
-	until    engine.Millis
-	channels []notify.Channel
-	key      string
-}
-
-func (s *scene) expect(d *Decision, w want) {
-	s.t.Helper()
-	if d.Outcome != w.outcome || !slices.Equal(d.Reasons, w.reasons) || w.until != 0 && d.DeferUntil != w.until ||
-		w.channels != nil && !slices.Equal(d.Channels, w.channels) || w.key != "" && d.DigestKey != w.key {
-		s.t.Errorf("want %v %v until %v on %v, digest %q;\n got %v %v until %v on %v, digest %q", w.outcome, w.reasons, w.until.Time(), w.channels, w.key,
-			d.Outcome, d.Reasons, d.DeferUntil.Time(), d.Channels, d.DigestKey)
-	}
-}
-
-func reasons(all ...string) []string { return all }
 
 func channels(all ...notify.Channel) []notify.Channel { return all }
 
@@ -94,4 +61,18 @@ func ruleFor(kind notify.EventType, action map[string]any) string {
 		panic(err)
 	}
 	return string(text)
+}
+
+// escalated has a rule by which an ALERT on push is followed by an SMS after an hour and by
+// an e-mail after another one.
+func escalated(t *testing.T, unless string) (*scene, Event, Decision) {
+	s := newScene(t, ruleFor(notify.Alert, map[string]any{
+		"outcome": "NOW", "reason_code": "R", "channel_override": []string{"push"},
+		"escalate": []map[string]any{
+			{"after": "1h", "channels": []string{"sms"}, "unless": unless},
+			{"after": "1h", "channels": []string{"email"}, "unless": unless},
+		},
+	}))
+	e := s.event(notify.Alert, s.noon)
+	return s, e, s.decide(e)
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // The engine's table of event types and the oracle's agree. Neither is made of the other.
@@ -31,9 +32,7 @@ func TestEventTypesAreTheEngines(t *testing.T) {
 
 func TestUnknownTypeIsRefused(t *testing.T) {
 	o, err := New(profile.DefaultConfig(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := o.AddEvent(&profile.Event{UserID: 1, ProductID: 1, MessageID: "a"}); err == nil || len(o.Users) != 0 {
 		t.Errorf("it folded an event without a type: %v", err)
 	}

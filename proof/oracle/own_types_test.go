@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // shopTypes are the event types of a shop of the test, some of which tell against a product.
@@ -31,9 +32,7 @@ func TestOwnTypesEqualTheSum(t *testing.T) {
 	c.Dimensions = 8
 	weights := map[string]float64{"search": 0.7, "product_view": 0.3, "product_click": 0.5, "product_purchase": 1}
 	types, err := profile.AddEventTypes(shopTypes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i, own := range shopTypes {
 		weights[own.Name], c.Weights[types[i]] = own.Weight, own.Weight
 	}
@@ -92,9 +91,7 @@ func drawHistory(t *testing.T, random *rand.Rand, c profile.Config) history {
 		at := now.Add(-time.Duration(random.Int64N(int64([]time.Duration{time.Second, time.Hour, 200 * 24 * time.Hour}[random.IntN(3)]))))
 		e, err := profile.ParseEvent(fmt.Appendf(nil, `{"user_id":1,"event_type":%q,%s,"occurred_at":%q,"message_id":"%d"}`,
 			kind, target, at.Format("2006-01-02T15:04:05.000Z"), i), now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		h.events, h.vectors = append(h.events, e), append(h.vectors, vectors[of])
 	}
 	return h
@@ -121,9 +118,7 @@ func (h history) fold(t *testing.T, random *rand.Rand, c profile.Config) (s prof
 		var steps []profile.Step
 		for _, i := range order[:n] {
 			w, err := c.Weights.Of(h.events[i].Type)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			steps = append(steps, profile.Step{Vector: h.vectors[i], Weight: w, At: h.events[i].OccurredAt})
 		}
 		s, order = c.Fold(s, steps), order[n:]

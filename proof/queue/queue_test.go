@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -50,9 +51,7 @@ func TestRunEndsWhenAllIsSettled(t *testing.T) {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if f, r := q.Count(engine.Folded), q.Count(engine.Retry); f != 100 || r != 1 {
 		t.Errorf("%d folded and %d retried, want 100 and 1", f, r)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/sample"
 )
 
@@ -16,17 +17,11 @@ import (
 func books(t *testing.T) (*ledger, map[int32]*profile.Profile, []string) {
 	t.Helper()
 	traffic, err := newTraffic(seed, 600, "", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	l, err := newLedger(16, time.Minute, traffic.products)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range traffic.messages {
-		if err := l.add(&traffic.messages[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.add(&traffic.messages[i]))
 	}
 	profiles := map[int32]*profile.Profile{}
 	for id, u := range l.oracle.Users {
@@ -116,9 +111,7 @@ func TestSeedDecides(t *testing.T) {
 	}
 	bodies := func(seed uint64) string {
 		traffic, err := newTraffic(seed, 400, "", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var all strings.Builder
 		for _, m := range traffic.messages {
 			all.WriteString(m.ID)
@@ -154,9 +147,7 @@ func TestLongPlan(t *testing.T) {
 // Duplicates are a tenth, poison a hundredth, and order is not kept.
 func TestTraffic(t *testing.T) {
 	traffic, err := newTraffic(seed, 6000, "", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ids, poison, late := map[string]int{}, 0, 0
 	newest := map[int32]engine.Millis{}
 	for i := range traffic.messages {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // runNotifyInTest runs beside the other soaks.
@@ -11,9 +13,7 @@ func runNotifyInTest(t *testing.T, change func(*notifySettings)) *notifySoak {
 	t.Helper()
 	t.Parallel()
 	built, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := notifySettings{
 		Programs: built, Seed: seed, Duration: 15 * time.Second, Workers: 2, APIs: 2, Rate: 40, Users: 200,
 		Dir: t.TempDir(), Out: t.Output(),

@@ -13,6 +13,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/rabbit"
 )
 
@@ -177,9 +178,7 @@ func TestPIDOfAConsumer(t *testing.T) {
 // Half of the messages go by slot, with the body and the id they had.
 func TestSendBySlot(t *testing.T) {
 	traffic, err := newTraffic(seed, 2000, "", busyShare)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	names, busy, slotted := rabbit.DefaultNames(), 0, 0
 	messages := slices.Clone(traffic.messages)
 	sendBySlot(rand.New(rand.NewPCG(seed, 1)), messages)
@@ -214,9 +213,7 @@ func TestShortPartitionsSoak(t *testing.T) {
 	long(t)
 	t.Parallel()
 	built, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := partitionSettings{
 		Seed: seed, Duration: 40 * time.Second, Every: 10 * time.Second, Workers: 3, Partitions: []int{8, 16, 8}, Kills: 5,
 		Rate: 60, Dimensions: 64, Data: os.Getenv("KEYFOLD_TEST_DATA"),
@@ -251,9 +248,7 @@ func TestShortPartitionsSoak(t *testing.T) {
 // The time to the profile is that of an event's first message.
 func TestDelays(t *testing.T) {
 	traffic, err := newTraffic(seed, 400, "", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	d, began := delays{map[sentKey]sent{}}, time.UnixMilli(1_700_000_000_000)
 	d.add(traffic.messages, began)
 	d.add(traffic.messages, began.Add(time.Hour))

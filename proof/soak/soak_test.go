@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 	"keyfold/proof/stack"
 )
@@ -50,9 +51,7 @@ func runInTest(t *testing.T, change func(*settings)) *result {
 	t.Helper()
 	t.Parallel()
 	built, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := settings{
 		Programs: built,
 		Seed:     seed, Duration: 30 * time.Second, Workers: 2, Rate: 60, Dimensions: 64, Short: 10 * time.Second, Dir: t.TempDir(), Out: t.Output(),

@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine/breaker"
 	"keyfold/internal/shutdown"
+	"keyfold/internal/testserver/must"
 )
 
 // waiting is a consumer that has a state and never gets all its acknowledgements.
@@ -67,9 +68,7 @@ func TestShutDownIsBounded(t *testing.T) {
 			parent, stop := context.WithCancel(t.Context())
 			stop()
 			guard, err := breaker.New(breaker.DefaultConfig(), func(context.Context) error { return nil }, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			c := Control{Log: slog.New(slog.DiscardHandler), Consumers: []Consumer{&waiting{}, &waiting{}}}
 			began, disconnected, drains := time.Now(), time.Duration(0), 0
 			l := Lifecycle{

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/source/httpapi"
 )
 
@@ -33,9 +34,7 @@ func withTokens(t *testing.T, path string) (*httpapi.Server, string) {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // post sends a form as the page itself does.

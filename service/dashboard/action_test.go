@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/source/httpapi"
 )
 
@@ -68,18 +69,14 @@ func acting(t testing.TB, s *shelf, config Config, guard httpapi.Config, now fun
 	sources.Actions = []Action{s.action()}
 	config.Actions, config.Machine, config.Now, config.Sessions = true, "build-7", now, guard.Sessions
 	d, err := New(config, sources, slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return guarded(t, d, guard), d, &log
 }
 
 func body(t testing.TB, r *http.Response) string {
 	t.Helper()
 	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(text)
 }
 

@@ -158,6 +158,11 @@ func (d *Dashboard) Serve(r *httpapi.Request) *httpapi.Answer {
 	if a == nil {
 		return nil
 	}
+	return withHeaders(a)
+}
+
+// withHeaders sets those of every answer.
+func withHeaders(a *httpapi.Answer) *httpapi.Answer {
 	if a.Header == nil {
 		a.Header = http.Header{}
 	}

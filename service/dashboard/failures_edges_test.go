@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/service/failed"
 )
 
@@ -88,9 +89,7 @@ func TestAListReadBetweenTwoPlaces(t *testing.T) {
 		synctest.Wait()
 		close(f.pile.hold)
 		<-read
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, <-done)
 		last := f.index.state().last
 		if rows, letters := last.places[failed.SQL].waiting, last.places[failed.Broker].waiting; rows != 1 || letters != 2 || len(last.letters) != 3 {
 			t.Errorf("the list has %d rows and %d letters of %d, want 1, 2 and 3", rows, letters, len(last.letters))

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/service/failed"
 	"keyfold/service/status"
 )
@@ -173,9 +174,7 @@ func failingWith(t testing.TB, p *pile, config Config) *failing {
 	now := noon.Add(time.Hour)
 	config.Now, config.Machine = func() time.Time { return now }, "build-7"
 	d, err := New(config, Sources{Users: newShop().users(), Failures: p.failures(), Look: lookAt(quiet(90))}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	f := &failing{Dashboard: d, Handler: guarded(t, d, onLoopback()), pile: p, now: &now}
 	f.look()
 	t.Cleanup(func() { d.jobs.close(); d.index.close(); d.results.close() })

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/service/status"
 	"keyfold/source/httpapi"
 )
@@ -98,9 +99,7 @@ func shownAs(t testing.TB, config Config, sources Sources, last *status.Report) 
 		config.Now = func() time.Time { return now }
 	}
 	d, err := New(config, sources, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for tick := range 90 {
 		r := quiet(tick)
 		now = r.At
@@ -121,9 +120,7 @@ func shownAs(t testing.TB, config Config, sources Sources, last *status.Report) 
 func guarded(t testing.TB, d *Dashboard, config httpapi.Config) *httpapi.Server {
 	t.Helper()
 	server, err := httpapi.NewServer(config, httpapi.NewHandler(d, slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return server
 }
 
@@ -145,9 +142,7 @@ func get(t testing.TB, h http.Handler, path string, change ...func(*http.Request
 	h.ServeHTTP(w, r)
 	res := w.Result()
 	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return res, string(body)
 }
 

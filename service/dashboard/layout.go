@@ -229,11 +229,5 @@ func (d *Dashboard) inWords(r *http.Request, a *httpapi.Answer) *httpapi.Answer 
 	}
 	body, end := draw(name, l, foot{})
 	a.Page = slices.Concat(body, end)
-	if a.Header == nil {
-		a.Header = http.Header{}
-	}
-	for name, value := range headers {
-		a.Header.Set(name, value)
-	}
-	return a
+	return withHeaders(a)
 }

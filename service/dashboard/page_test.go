@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/status"
 )
 
@@ -173,9 +174,7 @@ func TestWhatIsAwayIsSaidInItsPlace(t *testing.T) {
 		}
 	}
 	none, err := New(Config{}, Sources{}, d.watch.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	none.watch.once.Do(func() { close(none.watch.first) }) // it waits no more
 	for _, path := range paths {
 		res, page := get(t, guarded(t, none, onLoopback()), path)
@@ -213,22 +212,16 @@ func TestBudgets(t *testing.T) {
 	elsewhere := regexp.MustCompile(`(?i)\b[a-z]+://|url\(|@import|["'(]//`)
 	for _, name := range []string{"asset/style.css", "asset/live.js"} {
 		text, err := files.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if found := elsewhere.Find(text); found != nil {
 			t.Errorf("%s has %q", name, found)
 		}
 	}
 	pages, err := files.ReadDir("page")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, p := range pages {
 		text, err := files.ReadFile("page/" + p.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if found := regexp.MustCompile(`(?i)\b[a-z]+://|(src|href)="[^{#d]|<style|<script>| on[a-z]+=| style=`).Find(text); found != nil {
 			t.Errorf("page/%s has %q", p.Name(), found)
 		}

@@ -17,6 +17,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/explanation"
 )
 
@@ -34,15 +35,11 @@ func TestTheUsersPageHasWhatTheCommandsPrint(t *testing.T) {
 
 	var printed bytes.Buffer
 	shown, err := s.users().Show(t.Context(), 17, 10, 15)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	shown.View.Print(&cli.Text{W: &printed})
 	asked := explanation.Options{Events: 15, Near: 10, Last: 15, Together: true, Without: []string{explanation.LastSession}, HalfLife: time.Hour}
 	view, err := s.explain(t.Context(), s.profile, asked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	view.Print(&cli.Text{W: &printed})
 	lines := strings.Split(printed.String(), "\n")
 	if len(lines) < 50 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"keyfold/internal/testserver/logtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/status"
 )
 
@@ -33,9 +34,7 @@ func TestOneLookServesAllViewers(t *testing.T) {
 			r.At = time.Now()
 			return r, nil
 		}}, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { d.Run(ctx) })
@@ -76,9 +75,7 @@ func TestTheFirstPageWaitsAMoment(t *testing.T) {
 				return nil, ctx.Err()
 			}
 		}}, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { d.Run(ctx) })
@@ -96,9 +93,7 @@ func TestTheFirstPageWaitsAMoment(t *testing.T) {
 func TestAFailingLookIsLoggedOnce(t *testing.T) {
 	var log logtest.Buffer
 	d, err := New(Config{}, Sources{}, slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for range 5 {
 		d.watch.take(noon, nil, errors.New("away"))
 	}

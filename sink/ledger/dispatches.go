@@ -18,7 +18,7 @@ type Wanted struct {
 func WantedOf(keys []notify.Known) (w Wanted) {
 	met := map[uuid.UUID]bool{}
 	for _, k := range keys {
-		id := dispatchID(k.EventID, k.DigestID)
+		id := notify.DispatchID(k.EventID, k.DigestID)
 		if met[id] {
 			continue
 		}
@@ -44,7 +44,7 @@ func (w *Wanted) Join(decided []notify.Decided) []notify.Dispatch {
 		if d.Event == nil {
 			continue
 		}
-		id := dispatchID(d.Record.EventID, d.Record.DigestID)
+		id := notify.DispatchID(d.Record.EventID, d.Record.DigestID)
 		if byID[id] == nil {
 			byID[id] = &notify.Dispatch{ID: id}
 		}
@@ -57,12 +57,4 @@ func (w *Wanted) Join(decided []notify.Decided) []notify.Dispatch {
 		}
 	}
 	return all
-}
-
-// dispatchID returns what the senders know a dispatch by.
-func dispatchID(event, digest uuid.UUID) uuid.UUID {
-	if digest != uuid.Nil {
-		return digest
-	}
-	return event
 }

@@ -5,6 +5,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/memory"
 	"keyfold/sink/ledgertest"
@@ -26,9 +27,7 @@ func TestVerify(t *testing.T) {
 	commit := func(version int64, state *notify.State, d notify.Decided) {
 		t.Helper()
 		c := notify.Change{User: user, Version: version, State: state, Decided: []notify.Decided{d}}
-		if err := store.Commit(t.Context(), []notify.Change{c}, nil)[0]; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Commit(t.Context(), []notify.Change{c}, nil)[0])
 	}
 	version := int64(0)
 	decide := func(at engine.Millis, outcome notify.Outcome) notify.Decided {

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/sinktest"
 )
 
@@ -50,9 +51,7 @@ func TestKeepsThePointers(t *testing.T) {
 func TestAll(t *testing.T) {
 	s := New(4)
 	s.Swap(context.Background(), profiles(1000, 4))
-	if err := s.Forget(context.Background(), 5, 42); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Forget(context.Background(), 5, 42))
 	s.Delete(7)
 	var users []int32
 	for p := range s.All() {

@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 )
 
 // The store and a straightforward use of the driver, 100 profiles of 1536
@@ -91,9 +92,7 @@ func BenchmarkLoad(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			cursor, err := s.users.Find(ctx, bson.D{{Key: fieldUser, Value: bson.D{{Key: "$in", Value: users}}}})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, err)
 			var all []document
 			if err := cursor.All(ctx, &all); err != nil || len(all) != benchUsers {
 				b.Fatal(fmt.Sprint(len(all)), err)

@@ -8,6 +8,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 )
 
 // The time of ids is the server's, whatever this machine's clock says, also when
@@ -21,7 +22,7 @@ func TestTheTimeIsTheServers(t *testing.T) {
 	s := openReady(t, settings(server.URI(), 4))
 	off := func() time.Duration {
 		now, err := s.Now(ctx)
-		check(t, err)
+		must.OK(t, err)
 		return time.Until(now.Time()).Round(time.Minute)
 	}
 	if got := off(); got != -20*time.Minute {
@@ -60,7 +61,7 @@ func TestClockIsMeasuredAgainAfterAStep(t *testing.T) {
 
 func TestNowFailsWithTheServer(t *testing.T) {
 	server, s := startStandIn(t, "its end", quick)
-	check(t, server.Close())
+	must.OK(t, server.Close())
 	if now, err := s.Now(ctx); err == nil || now != 0 {
 		t.Errorf("%v, %v", now, err)
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"keyfold/internal/testserver/must"
 )
 
 func BenchmarkMarshal(b *testing.B) {
@@ -42,9 +44,7 @@ func BenchmarkUnmarshal(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			var d document
-			if err := bson.Unmarshal(doc, &d); err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, bson.Unmarshal(doc, &d))
 		}
 	})
 	b.Run("template", func(b *testing.B) {

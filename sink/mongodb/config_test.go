@@ -15,6 +15,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 )
 
 // What the laws need is not the URI's to change.
@@ -24,9 +25,7 @@ func TestURICannotWeakenTheStore(t *testing.T) {
 	c := DefaultConfig()
 	c.URI = "mongodb://h/?w=1&journal=false&readConcernLevel=local&readPreference=secondary&timeoutMS=66&appName=shop&maxPoolSize=3&connectTimeoutMS=77&serverSelectionTimeoutMS=88"
 	o := c.clientOptions()
-	if err := o.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, o.Validate())
 	if o.WriteConcern.W != "majority" || !*o.WriteConcern.Journal || o.ReadConcern.Level != "majority" || o.ReadPreference.Mode() != readpref.PrimaryMode {
 		t.Errorf("write concern %+v, read concern %+v, read preference %v", o.WriteConcern, o.ReadConcern, o.ReadPreference)
 	}
@@ -131,7 +130,7 @@ func TestLoginWithdrawn(t *testing.T) {
 	server := standIn(t, "a user of its own", mongotest.WithUser("bob", "x"))
 	s := openReady(t, settings(strings.Replace(server.URI(), "://", "://bob:x@", 1), 4))
 	mongotest.FailCommand(t, server.URI(), "alwaysOn", bson.M{"failCommands": bson.A{"saslStart"}, "errorCode": codeAuthenticationFailed})
-	check(t, server.Disconnect())
+	must.OK(t, server.Disconnect())
 	var err error
 	for range 50 {
 		// The first writes may find their connection cut before they meet the login.
@@ -146,12 +145,10 @@ func TestLoginWithdrawn(t *testing.T) {
 
 func TestNobodyThere(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := settings("mongodb://bob:hunter2@"+listener.Addr().String()+"/", 4)
 	quick(&c)
-	check(t, listener.Close())
+	must.OK(t, listener.Close())
 	if _, err = Open(ctx, c); err == nil || engine.KindOf(err) != engine.Transient || strings.Contains(err.Error(), "hunter2") {
 		t.Fatalf("got %v, want a transient error without the password", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // document is what the driver's own codec writes and reads: the reference.
@@ -133,9 +134,7 @@ func TestEncodingEqualsTheStructCodec(t *testing.T) {
 		want.WriteID = writeID
 		want.ID = bson.Raw(got).Lookup("_id").ObjectID()
 		expected, err := bson.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !slices.Equal(got, expected) {
 			t.Fatalf("got %v, want %v", bson.Raw(got), bson.Raw(expected))
 		}
@@ -143,9 +142,7 @@ func TestEncodingEqualsTheStructCodec(t *testing.T) {
 		var set struct {
 			Set bson.Raw `bson:"$set"`
 		}
-		if err := bson.Unmarshal(update, &set); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, bson.Unmarshal(update, &set))
 		// The update is the insert without _id.
 		const before = 4 + (1 + 4 + 12)
 		if !slices.Equal(set.Set[4:], got[before:]) {
@@ -166,9 +163,7 @@ func TestDecodingInvertsEncoding(t *testing.T) {
 			t.Fatalf("a document of %d bytes was expected to have at most %d", len(doc), size)
 		}
 		got, err := c.profile(doc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !equal(got, p) {
 			t.Fatalf("got %+v, want %+v", got, p)
 		}
@@ -186,9 +181,7 @@ func TestDecodingOwnsItsMemory(t *testing.T) {
 		p := sample(20)
 		doc := c.appendInsert(nil, p, writeID)
 		got, err := c.profile(doc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		clear(doc)
 		if !equal(got, p) {
 			t.Errorf("%s: the profile changed with the buffer it was read from", format)

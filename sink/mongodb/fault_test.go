@@ -16,6 +16,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 )
 
 // fault is data of the failpoint failCommand, or what only a stand-in can do.
@@ -33,7 +34,7 @@ func (f fault) start(t testing.TB, change ...func(*Config)) (s *Store, begin fun
 		return s, func(times int, commands ...string) {
 			f.standIn.Commands, f.standIn.Times = commands, times
 			inject(t, server, f.standIn)
-		}, func() { check(t, server.Remove(0)) }
+		}, func() { must.OK(t, server.Remove(0)) }
 	}
 	s = start(t, change...)
 	return s, func(times int, commands ...string) {
@@ -167,9 +168,7 @@ func TestNothingIsSentAfterAFailure(t *testing.T) {
 func commands(t testing.TB, server *mongotest.Server, name string) int64 {
 	t.Helper()
 	stats, err := server.Stats()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return stats.Commands[name]
 }
 
@@ -183,14 +182,10 @@ func TestMixedOutcomes(t *testing.T) {
 		put(t, s, newProfile(user, 1))
 	}
 	put(t, s, newProfile(12, 2))
-	if err := s.Forget(ctx, 13, 42); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Forget(ctx, 13, 42))
 	refuse := func(code int32, users ...int32) {
 		match, err := bson.Marshal(bson.D{{Key: "user_id", Value: bson.D{{Key: "$in", Value: users}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		inject(t, server, mongotest.Fault{WriteError: code, Match: match})
 	}
 	refuse(121, 2, 14)
@@ -255,7 +250,7 @@ func TestRolledBackWrite(t *testing.T) {
 	server, hasty := startStandIn(t, "a rollback", quick)
 	s := open(t, patient(hasty.config))
 	put(t, s, newProfile(1, 1), newProfile(2, 1))
-	check(t, server.StallReplication())
+	must.OK(t, server.StallReplication())
 	for _, p := range []*profile.Profile{newProfile(1, 2), newProfile(3, 1)} {
 		if err := hasty.Swap(ctx, []*profile.Profile{p})[0]; !errors.Is(err, engine.ErrUnknown) {
 			t.Fatalf("a write that waits for a majority: %v, want unknown", err)
@@ -280,20 +275,13 @@ func TestRolledBackWrite(t *testing.T) {
 	put(t, s, newProfile(1, 2), newProfile(3, 1))
 }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // counted returns how many documents match.
 func counted(t testing.TB, c *mongo.Collection, filter bson.D) int {
 	t.Helper()
 	cursor, err := c.Find(ctx, filter)
-	check(t, err)
+	must.OK(t, err)
 	var all []bson.Raw
-	check(t, cursor.All(ctx, &all))
+	must.OK(t, cursor.All(ctx, &all))
 	return len(all)
 }
 
@@ -418,7 +406,7 @@ func TestMissingRightToWrite(t *testing.T) {
 func TestPrimaryReturns(t *testing.T) {
 	server, s := startStandIn(t, "to step down and be elected again")
 	put(t, s, newProfile(1, 1))
-	check(t, server.StepDown(50*time.Millisecond))
+	must.OK(t, server.StepDown(50*time.Millisecond))
 	put(t, s, newProfile(1, 2), newProfile(2, 1)) // waits for the primary
 	if p := stored(t, s, 1); p.Version != 2 {
 		t.Errorf("version %d is stored", p.Version)

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // Another program's user_id and version may be a long or a double. Such a profile
@@ -30,7 +31,7 @@ func TestForeignNumbersAreWrittenAndErased(t *testing.T) {
 				s := openReady(t, settings(uri(t), 3))
 				// As before the validator was there.
 				_, err := s.users.InsertOne(ctx, bson.Raw(plain(change...)), options.InsertOne().SetBypassDocumentValidation(true))
-				check(t, err)
+				must.OK(t, err)
 				all, unreadable := s.Load(ctx, []int32{12345})
 				if write && unreadable == nil {
 					p := *all[0]
@@ -41,7 +42,7 @@ func TestForeignNumbersAreWrittenAndErased(t *testing.T) {
 						t.Errorf("version %d is stored", got.Version)
 					}
 				}
-				check(t, s.Forget(ctx, 12345, 42))
+				must.OK(t, s.Forget(ctx, 12345, 42))
 				if got := stored(t, s, 12345); !got.Erased() || unreadable == nil && got.Version < 13 {
 					t.Errorf("after Forget: %+v", got)
 				}

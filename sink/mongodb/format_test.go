@@ -16,6 +16,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/sinktest"
 )
 
@@ -35,9 +36,7 @@ func TestBinaryVectorIsItsDoubles(t *testing.T) {
 	doc := bson.Raw(newCodec(1536, Binary, "m").appendInsert(nil, p, writeID))
 	for field, v := range map[string][]float64{"embedding": p.Vector, "embedding_short": p.Short.Vector} {
 		var want bytes.Buffer
-		if err := binary.Write(&want, binary.LittleEndian, v); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, binary.Write(&want, binary.LittleEndian, v))
 		if subtype, got := doc.Lookup(field).Binary(); subtype != 0 || !bytes.Equal(got, want.Bytes()) {
 			t.Errorf("%s: %d bytes of subtype %d", field, len(got), subtype)
 		}
@@ -78,7 +77,7 @@ func TestFormatsMeet(t *testing.T) {
 	c := arrays.config
 	c.Format = Binary
 	binaries := open(t, c)
-	check(t, binaries.Check(ctx))
+	must.OK(t, binaries.Check(ctx))
 	put(t, arrays, newProfile(1, 1), newProfile(2, 1))
 	put(t, binaries, newProfile(1, 2), newProfile(3, 1))
 	put(t, arrays, newProfile(3, 2))
@@ -101,9 +100,7 @@ func TestFormatsMeet(t *testing.T) {
 func formatOf(t *testing.T, s *Store, user int32) Format {
 	t.Helper()
 	doc, err := s.users.FindOne(ctx, bson.D{{Key: fieldUser, Value: user}}).Raw()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	switch v := bsoncore.Type(doc.Lookup(fieldEmbedding).Type); v {
 	case Array.bsonType():
 		return Array
@@ -124,8 +121,8 @@ func TestCheckOfAValidatorThatKnowsArraysOnly(t *testing.T) {
 	err := s.database.RunCommand(ctx, bson.D{{Key: "collMod", Value: collectionUsers}, {Key: "validator", Value: bson.M{
 		"$jsonSchema": bson.M{"anyOf": bson.A{bson.M{"properties": bson.M{fieldEmbedding: earlier}}}},
 	}}}).Err()
-	check(t, err)
-	check(t, s.Check(ctx))
+	must.OK(t, err)
+	must.OK(t, s.Check(ctx))
 	c := s.config
 	c.Format = Binary
 	worker := open(t, c)
@@ -136,7 +133,7 @@ func TestCheckOfAValidatorThatKnowsArraysOnly(t *testing.T) {
 	if _, err := worker.Setup(ctx); err != nil {
 		t.Fatal(err)
 	}
-	check(t, worker.Check(ctx))
+	must.OK(t, worker.Check(ctx))
 	put(t, worker, newProfile(1, 1))
 }
 
@@ -145,8 +142,8 @@ func TestCheckOfAnotherProgramsValidator(t *testing.T) {
 	parallel(t)
 	s := start(t, binaryFormat)
 	for _, validator := range []bson.M{{}, {"user_id": bson.M{"$exists": true}}, {"$jsonSchema": bson.M{"required": bson.A{"user_id"}}}} {
-		check(t, s.database.RunCommand(ctx, bson.D{{Key: "collMod", Value: collectionUsers}, {Key: "validator", Value: validator}}).Err())
-		check(t, s.Check(ctx))
+		must.OK(t, s.database.RunCommand(ctx, bson.D{{Key: "collMod", Value: collectionUsers}, {Key: "validator", Value: validator}}).Err())
+		must.OK(t, s.Check(ctx))
 	}
 }
 
@@ -161,7 +158,7 @@ func TestConvert(t *testing.T) {
 		put(t, arrays, withSecond(newProfile(user+1, 1)))
 	}
 	put(t, binaries, newProfile(users+1, 1))
-	check(t, arrays.Forget(ctx, users+2, 1000))
+	must.OK(t, arrays.Forget(ctx, users+2, 1000))
 	damaged := bson.D{{Key: fieldUser, Value: int32(users + 3)}, {Key: fieldVersion, Value: int32(1)}, {Key: fieldEmbedding, Value: bson.A{1.0}}}
 	if _, err := arrays.users.InsertOne(ctx, damaged, options.InsertOne().SetBypassDocumentValidation(true)); err != nil {
 		t.Fatal(err)
@@ -211,7 +208,7 @@ func TestConvertBesideAWorker(t *testing.T) {
 	s := start(t)
 	put(t, s, newProfile(1, 1))
 	doc, err := s.users.FindOne(ctx, bson.D{{Key: fieldUser, Value: 1}}).Raw()
-	check(t, err)
+	must.OK(t, err)
 	put(t, s, newProfile(1, 2))
 	model := newCodec(4, Binary, "m").conversion([]byte(doc))
 	if n, err := s.convertAll(ctx, []mongo.WriteModel{model}); n != 0 || err != nil {

@@ -12,6 +12,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 )
 
 // notSetUp checks that err is the fault of a store without the unique index, with
@@ -27,13 +28,13 @@ func notSetUp(t *testing.T, doing string, err error) {
 func dropIndex(t *testing.T, s *Store, users ...int32) {
 	t.Helper()
 	var all []bson.Raw
-	check(t, s.find(ctx, s.users, among(fieldUser, append(users, probeUser)), options.Find(), func(doc bson.Raw) error {
+	must.OK(t, s.find(ctx, s.users, among(fieldUser, append(users, probeUser)), options.Find(), func(doc bson.Raw) error {
 		all = append(all, slices.Clone(doc))
 		return nil
 	}))
-	check(t, s.users.Drop(ctx))
+	must.OK(t, s.users.Drop(ctx))
 	_, err := s.users.InsertMany(ctx, all)
-	check(t, err)
+	must.OK(t, err)
 }
 
 // aged makes the last look at the index old.
@@ -47,7 +48,7 @@ func aged(s *Store) {
 func documents(t *testing.T, s *Store, user int32) int {
 	t.Helper()
 	n := 0
-	check(t, s.find(ctx, s.users, among(fieldUser, []int32{user}), options.Find(), func(bson.Raw) error { n++; return nil }))
+	must.OK(t, s.find(ctx, s.users, among(fieldUser, []int32{user}), options.Find(), func(bson.Raw) error { n++; return nil }))
 	return n
 }
 
@@ -67,7 +68,7 @@ func TestEmptiedStore(t *testing.T) {
 			other := open(t, c)
 			put(t, s, newProfile(1, 1))
 			put(t, other, newProfile(2, 1))
-			check(t, empty(s))
+			must.OK(t, empty(s))
 			notSetUp(t, "a probe", s.Probe(ctx)) // a breaker's
 			for _, worker := range []*Store{s, other} {
 				if p := stored(t, worker, 1); p != nil {
@@ -88,7 +89,7 @@ func TestEmptiedStore(t *testing.T) {
 			if err := other.Swap(ctx, []*profile.Profile{foreign(1, 1)})[0]; !errors.Is(err, engine.ErrConflict) {
 				t.Errorf("the second insert of one user: %v, want a conflict", err)
 			}
-			check(t, s.Check(ctx))
+			must.OK(t, s.Check(ctx))
 		})
 	}
 }
@@ -106,7 +107,7 @@ func TestStoreStartedAnew(t *testing.T) {
 	cached := openReady(t, c) // writes users that it has loaded before
 	put(t, s, newProfile(1, 1))
 	put(t, cached, newProfile(2, 1))
-	check(t, server.Close())
+	must.OK(t, server.Close())
 	if err := s.Probe(ctx); err == nil {
 		t.Fatal("the store answers")
 	}
@@ -145,7 +146,7 @@ func TestDroppedIndex(t *testing.T) {
 	notSetUp(t, "an insert", s.Swap(ctx, []*profile.Profile{newProfile(2, 1)})[0])
 	notSetUp(t, "an insert again", s.Swap(ctx, []*profile.Profile{newProfile(2, 1)})[0])
 	_, err := s.users.Indexes().CreateOne(ctx, unique(fieldUser))
-	check(t, err)
+	must.OK(t, err)
 	put(t, s, newProfile(2, 1))
 }
 
@@ -156,7 +157,7 @@ func TestDroppedIndex(t *testing.T) {
 func TestInsertSentAgainToAnEmptiedStore(t *testing.T) {
 	s := start(t)
 	put(t, s, newProfile(1, 1))
-	check(t, s.database.Drop(ctx))
+	must.OK(t, s.database.Drop(ctx))
 	writes := []write{{profile: newProfile(2, 1), answer: new(error)}}
 	failCommand(t, s, bson.M{"times": 1}, bson.M{"failCommands": bson.A{"insert"}, "closeConnection": true})
 	notSetUp(t, "an insert", s.insert(ctx, writes, new([]byte)))
@@ -173,7 +174,7 @@ func TestLooksAreFew(t *testing.T) {
 	server, s := startStandIn(t, "how many commands came")
 	looks := func() int64 {
 		stats, err := server.Stats()
-		check(t, err)
+		must.OK(t, err)
 		return stats.Commands["listIndexes"]
 	}
 	put(t, s, newProfile(1, 1))
@@ -182,7 +183,7 @@ func TestLooksAreFew(t *testing.T) {
 		put(t, s, newProfile(1, version))
 		stored(t, s, 1)
 		_, err := s.Products(ctx, []int32{1})
-		check(t, err)
+		must.OK(t, err)
 	}
 	if n := looks() - before; n != 0 {
 		t.Errorf("%d looks", n)
@@ -214,11 +215,11 @@ func TestEmptiedCollectionWithItsIndexes(t *testing.T) {
 func TestCollectionThatTakesNoMark(t *testing.T) {
 	s := open(t, settings(uri(t), 4))
 	create := bson.D{{Key: "create", Value: collectionUsers}, {Key: "validator", Value: bson.D{{Key: fieldEmbedding, Value: bson.D{{Key: "$exists", Value: true}}}}}}
-	check(t, s.database.RunCommand(ctx, create).Err())
+	must.OK(t, s.database.RunCommand(ctx, create).Err())
 	_, err := s.users.Indexes().CreateOne(ctx, unique(fieldUser))
-	check(t, err)
+	must.OK(t, err)
 	for range 3 {
-		check(t, s.Probe(ctx))
+		must.OK(t, s.Probe(ctx))
 		stored(t, s, 1)
 	}
 	put(t, s, newProfile(1, 1))
@@ -237,8 +238,8 @@ func TestProductsOfAStoreNotSetUp(t *testing.T) {
 	if _, err := s.Setup(ctx); err != nil {
 		t.Fatal(err)
 	}
-	check(t, s.Check(ctx))
-	check(t, s.database.Drop(ctx))
+	must.OK(t, s.Check(ctx))
+	must.OK(t, s.database.Drop(ctx))
 	aged(s)
 	_, err := s.Products(ctx, []int32{1})
 	notSetUp(t, "a product that is not there", err)

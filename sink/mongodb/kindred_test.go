@@ -12,6 +12,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 )
 
 // A server that sorts all its documents for the newest few keeps no worker out.
@@ -21,7 +22,7 @@ func TestCheckOfASlowServer(t *testing.T) {
 	server, s := startStandIn(t, "a command that is answered late")
 	put(t, s, newProfile(1, 1))
 	inject(t, server, mongotest.Fault{Commands: []string{"find"}, BlockConnection: true, BlockTimeMS: time.Hour.Milliseconds()})
-	check(t, s.Check(ctx))
+	must.OK(t, s.Check(ctx))
 }
 
 // A server that refuses the look is told.
@@ -48,7 +49,7 @@ func TestDurabilityOfKindredServers(t *testing.T) {
 		t.Errorf("of a server without the command: %q, %v", notices, err)
 	}
 	answer, err := bson.Marshal(bson.D{{Key: "version", Value: "7.0.77"}, {Key: "ferretdb", Value: bson.D{}}})
-	check(t, err)
+	must.OK(t, err)
 	if kind := kindOfServer(answer); !strings.Contains(kind, "FerretDB") {
 		t.Errorf("FerretDB is %q", kind)
 	}

@@ -18,6 +18,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/sinktest"
 )
 
@@ -83,9 +84,7 @@ func parallel(t *testing.T) {
 func open(t testing.TB, c Config) *Store {
 	t.Helper()
 	s, err := Open(ctx, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -181,9 +180,7 @@ func put(t testing.TB, s *Store, profiles ...*profile.Profile) {
 func stored(t testing.TB, s *Store, user int32) *profile.Profile {
 	t.Helper()
 	all, err := s.Load(ctx, []int32{user})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return all[0]
 }
 
@@ -199,7 +196,7 @@ func failCommand(t testing.TB, s *Store, mode any, data bson.M) {
 // failCommandOff ends it before.
 func failCommandOff(t testing.TB, s *Store) {
 	t.Helper()
-	check(t, mongotest.SetFailCommand(ctx, s.config.URI, "off", nil))
+	must.OK(t, mongotest.SetFailCommand(ctx, s.config.URI, "off", nil))
 }
 
 // inject puts a fault in force that only a stand-in knows.

@@ -10,13 +10,14 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 func timesOf(t *testing.T, s *Store) map[int32]engine.Millis {
 	t.Helper()
 	all := map[int32]engine.Millis{}
 	for one, err := range s.ProductTimes(ctx) {
-		check(t, err)
+		must.OK(t, err)
 		if _, twice := all[one.ID]; twice {
 			t.Errorf("product %d comes twice", one.ID)
 		}
@@ -62,7 +63,7 @@ func TestProductTimes(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	_, err := s.products.DeleteMany(ctx, bson.D{{Key: "product_id", Value: bson.D{{Key: "$in", Value: bson.A{math.MinInt32, math.MaxInt32}}}}})
-	check(t, err)
+	must.OK(t, err)
 	delete(want, math.MinInt32)
 	delete(want, math.MaxInt32)
 	for _, id := range []any{-1000.5, 2_000_000.5} {
@@ -85,7 +86,7 @@ func TestProductTimesOfMany(t *testing.T) {
 		for n := range int32(many) {
 			all = append(all, profile.Product{ID: (n + 1) * apart, Vector: []float32{1}})
 		}
-		check(t, s.PutProducts(ctx, all, 1_700_000_000_000))
+		must.OK(t, s.PutProducts(ctx, all, 1_700_000_000_000))
 		began := time.Now()
 		got := timesOf(t, s)
 		t.Logf("%d apart: %d in %v", apart, len(got), time.Since(began))
@@ -93,6 +94,6 @@ func TestProductTimesOfMany(t *testing.T) {
 			t.Errorf("%d apart: %d products", apart, len(got))
 		}
 		_, err := s.products.DeleteMany(ctx, bson.D{})
-		check(t, err)
+		must.OK(t, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 )
 
 func product(id int32) profile.Product {
@@ -26,7 +27,7 @@ func TestProducts(t *testing.T) {
 		all = append(all, product(id))
 	}
 	all[5].Vector = []float32{1} // kept as it is: the catalogue judges
-	check(t, s.PutProducts(ctx, all, 1_700_000_000_000))
+	must.OK(t, s.PutProducts(ctx, all, 1_700_000_000_000))
 
 	ids := []int32{0, -5, 100_000}
 	for id := int32(700); id > 0; id-- {
@@ -39,7 +40,7 @@ func TestProducts(t *testing.T) {
 	}
 	got = nil
 	for p, err := range s.AllProducts(ctx) {
-		check(t, err)
+		must.OK(t, err)
 		got = append(got, p)
 	}
 	if !reflect.DeepEqual(got, all) {
@@ -55,15 +56,15 @@ func TestProducts(t *testing.T) {
 
 func TestProductsAreReplaced(t *testing.T) {
 	s := start(t)
-	check(t, s.PutProducts(ctx, []profile.Product{product(1)}, 1000))
+	must.OK(t, s.PutProducts(ctx, []profile.Product{product(1)}, 1000))
 	if _, err := s.products.UpdateOne(ctx, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "price", Value: 5}}}}); err != nil {
 		t.Fatal(err)
 	}
 	changed := product(1)
 	changed.Name, changed.Vector[0] = "", 9
-	check(t, s.PutProducts(ctx, []profile.Product{changed}, 2000))
+	must.OK(t, s.PutProducts(ctx, []profile.Product{changed}, 2000))
 	raw, err := s.products.FindOne(ctx, bson.D{}).Raw()
-	check(t, err)
+	must.OK(t, err)
 	if raw.Lookup("created_at").Time() != time.UnixMilli(1000) || raw.Lookup("updated_at").Time() != time.UnixMilli(2000) ||
 		raw.Lookup("price").AsInt64() != 5 || raw.Lookup("dimension_count").Int32() != 4 {
 		t.Errorf("stored is %v", raw)
@@ -126,7 +127,7 @@ func TestProductsAreWrittenInSmallerChunksAfterATimeout(t *testing.T) {
 	before := commands(t, server, "update")
 	inject(t, server, mongotest.Fault{Reply: mongotest.SwallowReply, Commands: []string{"update"}, Times: 2})
 	inject(t, server, mongotest.Fault{ErrorCode: 292, Commands: []string{"update"}, Skip: 3, Times: 1})
-	check(t, s.PutProducts(ctx, products, 1))
+	must.OK(t, s.PutProducts(ctx, products, 1))
 	if n := counted(t, s.products, bson.D{}); n != len(products) {
 		t.Errorf("%d products are stored, want %d", n, len(products))
 	}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // A server that sorts what a filter finds, and is too slow for more than some documents,
@@ -75,7 +76,7 @@ func TestIDsBehindTheLastRange(t *testing.T) {
 	put(t, s, newProfile(1, 1), newProfile(math.MaxInt32, 1))
 	seen := 0
 	for p, err := range s.AllProfiles(ctx) {
-		check(t, err)
+		must.OK(t, err)
 		if seen++; p.UserID != []int32{1, math.MaxInt32}[seen-1] {
 			t.Errorf("user %d", p.UserID)
 		}

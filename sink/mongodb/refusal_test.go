@@ -10,6 +10,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 )
 
 // refusing has the server refuse every document from a user id on with a code of
@@ -17,7 +18,7 @@ import (
 func refusing(t testing.TB, server *mongotest.Server, s *Store, code int32, from int32) {
 	t.Helper()
 	match, err := bson.Marshal(bson.D{{Key: fieldUser, Value: bson.D{{Key: "$gte", Value: from}}}})
-	check(t, err)
+	must.OK(t, err)
 	inject(t, server, mongotest.Fault{
 		WriteError: code, Match: match, Namespace: s.namespace(),
 	})
@@ -46,8 +47,8 @@ func TestWholeStoreRefusalIsTheStores(t *testing.T) {
 			if err := s.Probe(ctx); err == nil || engine.KindOf(err) != engine.Transient {
 				t.Errorf("the probe says %v", err)
 			}
-			check(t, server.Remove(0))
-			check(t, s.Probe(ctx))
+			must.OK(t, server.Remove(0))
+			must.OK(t, s.Probe(ctx))
 			put(t, s, newProfile(1, 2), newProfile(2, 1))
 		})
 	}
@@ -81,18 +82,18 @@ func TestProbeIsNoProfile(t *testing.T) {
 	s := openReady(t, settings(uri(t), 4))
 	put(t, s, newProfile(1, 1))
 	for range 3 {
-		check(t, s.Probe(ctx))
+		must.OK(t, s.Probe(ctx))
 	}
 	if n := counted(t, s.users, bson.D{}); n != 2 {
 		t.Errorf("%d documents, want the profile and the probe", n)
 	}
 	for p, err := range s.AllProfiles(ctx) {
-		check(t, err)
+		must.OK(t, err)
 		if p.UserID != 1 {
 			t.Errorf("AllProfiles yields %+v", p)
 		}
 	}
-	check(t, s.Check(ctx))
+	must.OK(t, s.Check(ctx))
 }
 
 // A deadlock refuses all that is left of a bulk with one code. Statements go in

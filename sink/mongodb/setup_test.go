@@ -13,6 +13,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 )
 
 func TestValidator(t *testing.T) {
@@ -86,7 +87,7 @@ func TestSetupIsIdempotent(t *testing.T) {
 			t.Errorf("again: %v, %v", notices, err)
 		}
 	}
-	check(t, s.Check(ctx))
+	must.OK(t, s.Check(ctx))
 	if p := stored(t, s, 1); p.Version != 1 {
 		t.Errorf("Setup changed the data: %+v", p)
 	}
@@ -121,7 +122,7 @@ func TestSetupWithoutValidators(t *testing.T) {
 			t.Errorf("code %d: %q, %v, want one notice", code, notices, err)
 		}
 		put(t, s, newProfile(1, 1))
-		check(t, s.Check(ctx))
+		must.OK(t, s.Check(ctx))
 	}
 }
 
@@ -151,7 +152,7 @@ func TestSetupMeetsObstacles(t *testing.T) {
 		},
 	} {
 		s := open(t, settings(uri(t), 4))
-		check(t, obstruct(s))
+		must.OK(t, obstruct(s))
 		_, err := s.Setup(ctx)
 		if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "mongodb.Setup again") {
 			t.Errorf("%s: %v, want a configuration fault with its cure", name, err)
@@ -176,12 +177,12 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	s = openReady(t, c)
-	check(t, s.Check(ctx))
-	check(t, s.CheckExists(ctx))
-	check(t, s.Forget(ctx, 3, 1))
-	check(t, s.Check(ctx))
+	must.OK(t, s.Check(ctx))
+	must.OK(t, s.CheckExists(ctx))
+	must.OK(t, s.Forget(ctx, 3, 1))
+	must.OK(t, s.Check(ctx))
 	put(t, s, newProfile(1, 1))
-	check(t, s.Check(ctx))
+	must.OK(t, s.Check(ctx))
 	c.Dimensions, c.History, c.Model = 5, profile.UnitMass, "other"
 	err := open(t, c).Check(ctx)
 	if engine.KindOf(err) != engine.Configuration ||
@@ -195,7 +196,7 @@ func TestCheck(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	check(t, s.Check(ctx))
+	must.OK(t, s.Check(ctx))
 }
 
 // Where no profile tells of the settings, products do: with another length than
@@ -205,15 +206,15 @@ func TestCheck(t *testing.T) {
 func TestCheckOfProducts(t *testing.T) {
 	c := settings(uri(t), 4)
 	s := openReady(t, c)
-	check(t, s.PutProducts(ctx, []profile.Product{{ID: 1, Vector: []float32{1, 2, 3, 4}}, {ID: 2, Vector: []float32{4, 3, 2, 1}}}, 1))
-	check(t, s.Check(ctx))
+	must.OK(t, s.PutProducts(ctx, []profile.Product{{ID: 1, Vector: []float32{1, 2, 3, 4}}, {ID: 2, Vector: []float32{4, 3, 2, 1}}}, 1))
+	must.OK(t, s.Check(ctx))
 	c.Dimensions = 5
 	err := open(t, c).Check(ctx)
 	if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "set profile.Config.Dimensions=4") {
 		t.Errorf("with another dimension: %v", err)
 	}
-	check(t, s.PutProducts(ctx, []profile.Product{{ID: 3, Vector: []float32{1, 2, 3, 4, 5}}}, 1))
-	check(t, open(t, c).Check(ctx)) // an import is under way
+	must.OK(t, s.PutProducts(ctx, []profile.Product{{ID: 3, Vector: []float32{1, 2, 3, 4, 5}}}, 1))
+	must.OK(t, open(t, c).Check(ctx)) // an import is under way
 }
 
 // Events beyond the range of an int are counted on.

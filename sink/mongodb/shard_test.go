@@ -13,6 +13,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/sinktest"
 )
 
@@ -30,7 +31,7 @@ func openSharded(t testing.TB, n int) (*mongotest.Server, *Store) {
 
 func shardBy(t testing.TB, s *Store, collection string, key bson.D) {
 	t.Helper()
-	check(t, s.client.Database("admin").RunCommand(ctx, bson.D{
+	must.OK(t, s.client.Database("admin").RunCommand(ctx, bson.D{
 		{Key: "shardCollection", Value: s.config.Database + "." + collection}, {Key: "key", Value: key},
 	}).Err())
 }
@@ -45,7 +46,7 @@ func TestSetupSharded(t *testing.T) {
 			t.Errorf("again: %q, %v, %v", key, notices, err)
 		}
 	}
-	check(t, s.Check(ctx))
+	must.OK(t, s.Check(ctx))
 	if err := s.Swap(ctx, []*profile.Profile{newProfile(1, 1)})[0]; err != engine.ErrConflict { //nolint:errorlint // nothing is to be around it
 		t.Errorf("a second document of one user: %v", err)
 	}
@@ -76,7 +77,7 @@ func TestSetupShardsWhatIsThere(t *testing.T) {
 	if key, _, err := s.SetupSharded(ctx); key != "{user_id: hashed}" || err != nil {
 		t.Errorf("%q, %v", key, err)
 	}
-	check(t, s.Check(ctx))
+	must.OK(t, s.Check(ctx))
 }
 
 // Promise(mongodb/sharding)
@@ -145,7 +146,7 @@ var broadcasts = []string{
 func targeted(t testing.TB, server *mongotest.Server) {
 	t.Helper()
 	stats, err := server.Stats()
-	check(t, err)
+	must.OK(t, err)
 	for shape := range stats.Broadcasts {
 		if !slices.Contains(broadcasts, shape) {
 			t.Errorf("%s goes to every shard", shape)
@@ -172,7 +173,7 @@ func TestConformanceSharded(t *testing.T) {
 func TestStatementsCarryTheShardKey(t *testing.T) {
 	server, s := openSharded(t, 4)
 	s = open(t, s.config)
-	check(t, s.Check(ctx))
+	must.OK(t, s.Check(ctx))
 	put(t, s, newProfile(1, 1), newProfile(2, 1), newProfile(3, 1))
 	put(t, s, newProfile(1, 2))
 	// One of two versions has moved: the bulk is read back. Then one that was written over since.
@@ -181,30 +182,30 @@ func TestStatementsCarryTheShardKey(t *testing.T) {
 		t.Fatalf("%v", errs)
 	}
 	_, err := s.Load(ctx, []int32{1, 2, 3, 4})
-	check(t, err)
-	check(t, s.Probe(ctx))
-	check(t, s.Forget(ctx, 2, 1))
-	check(t, s.Forget(ctx, 9, 1)) // never seen
+	must.OK(t, err)
+	must.OK(t, s.Probe(ctx))
+	must.OK(t, s.Forget(ctx, 2, 1))
+	must.OK(t, s.Forget(ctx, 9, 1)) // never seen
 	for user, version := range map[int32]any{5: "three", 6: int64(3)} {
 		_, err := s.users.InsertOne(ctx, bson.D{{Key: fieldUser, Value: user}, {Key: fieldVersion, Value: version}, {Key: "note", Value: "foreign"}},
 			options.InsertOne().SetBypassDocumentValidation(true))
-		check(t, err)
-		check(t, s.Forget(ctx, user, 1))
+		must.OK(t, err)
+		must.OK(t, s.Forget(ctx, user, 1))
 	}
-	check(t, s.PutProducts(ctx, []profile.Product{{ID: 1, Vector: []float32{1, 2, 3, 4}}}, 1))
-	check(t, s.PutProducts(ctx, []profile.Product{{ID: 1, Vector: []float32{4, 3, 2, 1}}}, 2))
+	must.OK(t, s.PutProducts(ctx, []profile.Product{{ID: 1, Vector: []float32{1, 2, 3, 4}}}, 1))
+	must.OK(t, s.PutProducts(ctx, []profile.Product{{ID: 1, Vector: []float32{4, 3, 2, 1}}}, 2))
 	if products, err := s.Products(ctx, []int32{1, 2}); len(products) != 1 || err != nil {
 		t.Errorf("%v, %v", products, err)
 	}
 	for _, err := range s.AllProducts(ctx) {
-		check(t, err)
+		must.OK(t, err)
 	}
 	for _, err := range s.AllProfiles(ctx) {
-		check(t, err)
+		must.OK(t, err)
 	}
 	targeted(t, server)
 	stats, err := server.Stats()
-	check(t, err)
+	must.OK(t, err)
 	for _, shape := range broadcasts {
 		if stats.Broadcasts[shape] == 0 {
 			t.Errorf("%s is listed, and was not seen: the stand-in does not count, or the list is too long", shape)
@@ -225,9 +226,9 @@ func TestALostShardIsAway(t *testing.T) {
 			!errors.Is(errs[1], engine.ErrAway) || engine.KindOf(errs[1]) != engine.Transient {
 			t.Errorf("code %d: Swap says %v", code, errs)
 		}
-		check(t, server.Remove(0))
+		must.OK(t, server.Remove(0))
 		_, err := s.users.DeleteMany(ctx, among(fieldUser, []int32{1, 20}))
-		check(t, err)
+		must.OK(t, err)
 	}
 	for _, code := range []int{133, 202} { // the driver repeats reads that fail with the others, until their time is over
 		failCommand(t, s, "alwaysOn", bson.M{"failCommands": bson.A{"find"}, "errorCode": code})

@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // withShort is a plain document with a second vector.
@@ -66,9 +67,7 @@ func TestRemainsOfASecondVectorGo(t *testing.T) {
 	if err == nil {
 		_, err = store.users.UpdateOne(t.Context(), bson.D{{Key: fieldUser, Value: p.UserID}}, bson.D{{Key: "$set", Value: bson.D{{Key: fieldVersion, Value: int32(2)}}}})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c.Dimensions = 8
 	other := openReady(t, c)
 	next := sample(8)
@@ -121,31 +120,23 @@ func TestDocumentWithoutASecondVector(t *testing.T) {
 	next := *p
 	next.Version, next.Short, next.DropShort = 2, profile.Short{}, true
 	for i, write := range []*profile.Profile{p, &next} {
-		if err := store.Swap(t.Context(), []*profile.Profile{write})[0]; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Swap(t.Context(), []*profile.Profile{write})[0])
 		doc, err := store.users.FindOne(t.Context(), bson.D{{Key: fieldUser, Value: p.UserID}}).Raw()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, field := range shortFields {
 			if _, err := doc.LookupErr(field); (err == nil) != (i == 0) {
 				t.Errorf("write %d: %s: %v", i+1, field, err)
 			}
 		}
 	}
-	if err := store.Forget(t.Context(), p.UserID, engine.Millis(1)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Forget(t.Context(), p.UserID, engine.Millis(1)))
 }
 
 func TestCheckNamesTheOtherHalfLife(t *testing.T) {
 	store := openReady(t, settings(uri(t), 4))
 	p := sample(store.config.Dimensions)
 	p.Version, p.Short = 1, profile.Short{Vector: p.Vector, Mass: 2, HalfLife: time.Minute}
-	if err := store.Swap(t.Context(), []*profile.Profile{p})[0]; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Swap(t.Context(), []*profile.Profile{p})[0])
 	err := store.config.match(p)
 	if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "ShortHalfLife is 0s, the profile has 1m0s") || !strings.Contains(err.Error(), "ShortHalfLife=1m0s") {
 		t.Errorf("%v", err)

@@ -8,12 +8,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 func (s *Store) collectionNames(t *testing.T) []string {
 	t.Helper()
 	all, err := s.database.ListCollectionNames(ctx, bson.D{})
-	check(t, err)
+	must.OK(t, err)
 	slices.Sort(all)
 	return all
 }
@@ -23,31 +24,31 @@ func (s *Store) collectionNames(t *testing.T) []string {
 func TestStagedCatalogue(t *testing.T) {
 	config := settings(uri(t), 4)
 	reader, one, two := open(t, config), open(t, config), open(t, config)
-	check(t, one.Stage(ctx, "one"))
-	check(t, two.Stage(ctx, "two"))
-	check(t, one.PutProducts(ctx, []profile.Product{product(1), product(2)}, 1000))
-	check(t, two.PutProducts(ctx, []profile.Product{product(3)}, 1000))
+	must.OK(t, one.Stage(ctx, "one"))
+	must.OK(t, two.Stage(ctx, "two"))
+	must.OK(t, one.PutProducts(ctx, []profile.Product{product(1), product(2)}, 1000))
+	must.OK(t, two.PutProducts(ctx, []profile.Product{product(3)}, 1000))
 	if _, there, err := reader.CatalogueModel(ctx); there || err != nil {
 		t.Errorf("a catalogue before one is promoted: %v", err)
 	}
-	check(t, one.Promote(ctx))
+	must.OK(t, one.Promote(ctx))
 	if model, there, err := reader.CatalogueModel(ctx); model != "m" || !there || err != nil {
 		t.Errorf("the model %q, %v, %v", model, there, err)
 	}
 	if got, err := reader.Products(ctx, []int32{1, 2, 3}); len(got) != 2 || err != nil {
 		t.Errorf("%d products, %v", len(got), err)
 	}
-	check(t, two.PutProducts(ctx, []profile.Product{product(4)}, 1000)) // it does not know yet
+	must.OK(t, two.PutProducts(ctx, []profile.Product{product(4)}, 1000)) // it does not know yet
 	if err := two.Promote(ctx); !errors.Is(err, ErrCatalogueThere) {
 		t.Errorf("a second catalogue: %v", err)
 	}
-	check(t, two.Unstage(ctx))
+	must.OK(t, two.Unstage(ctx))
 	if err := two.Promote(ctx); !errors.Is(err, ErrCatalogueThere) {
 		t.Errorf("one that the first has deleted: %v", err)
 	}
 	killed := open(t, config)
-	check(t, killed.Stage(ctx, "killed")) // and the run that renamed its own was killed before it deleted this one
-	check(t, one.Unstage(ctx))
+	must.OK(t, killed.Stage(ctx, "killed")) // and the run that renamed its own was killed before it deleted this one
+	must.OK(t, one.Unstage(ctx))
 	if names := reader.collectionNames(t); !slices.Equal(names, []string{collectionProducts}) {
 		t.Errorf("collections %v", names)
 	}
@@ -87,7 +88,7 @@ func TestCheckOfTrainings(t *testing.T) {
 		if c.stored != "none" {
 			p := product(1)
 			p.Model = c.stored
-			check(t, s.PutProducts(ctx, []profile.Product{p}, 1000))
+			must.OK(t, s.PutProducts(ctx, []profile.Product{p}, 1000))
 		}
 		changed := s.config
 		changed.Model = c.config

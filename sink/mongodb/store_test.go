@@ -9,6 +9,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/must"
 )
 
 // Round trips are what a store costs: one for any number of users up to the
@@ -24,10 +25,10 @@ func TestRoundTrips(t *testing.T) {
 	count := func(what string, do func(), want map[string]int64) {
 		t.Helper()
 		before, err := server.Stats()
-		check(t, err)
+		must.OK(t, err)
 		do()
 		after, err := server.Stats()
-		check(t, err)
+		must.OK(t, err)
 		for _, command := range []string{"find", "getMore", "killCursors", "insert", "update"} {
 			if n := after.Commands[command] - before.Commands[command]; n != want[command] {
 				t.Errorf("%s took %d %s, want %d", what, n, command, want[command])
@@ -62,16 +63,16 @@ func TestManyUsers(t *testing.T) {
 	}
 	put(t, s, profiles...)
 	loaded, err := s.Load(ctx, append(users, 3, 3)) // a user may be asked for twice
-	check(t, err)
+	must.OK(t, err)
 	for i, p := range loaded {
 		if i < len(users) && !equal(p, profiles[i]) || i >= len(users) && p.UserID != 3 {
 			t.Fatalf("entry %d is %+v", i, p)
 		}
 	}
-	check(t, s.Forget(ctx, 7, 42))
+	must.OK(t, s.Forget(ctx, 7, 42))
 	var seen int32
 	for p, err := range s.AllProfiles(ctx) {
-		check(t, err)
+		must.OK(t, err)
 		if seen++; p.UserID != seen || p.Erased() != (p.UserID == 7) {
 			t.Fatalf("document %d is %+v", seen, p)
 		}
@@ -92,13 +93,13 @@ func TestForeignFieldsStayUntilForgotten(t *testing.T) {
 	put(t, s, &p)
 	document := func() bson.Raw {
 		raw, err := s.users.FindOne(ctx, bson.D{{Key: fieldUser, Value: 12345}}).Raw()
-		check(t, err)
+		must.OK(t, err)
 		return raw
 	}
 	if got, _ := document().Lookup("segment").StringValueOK(); got != "gold" {
 		t.Errorf("a write left %v", document())
 	}
-	check(t, s.Forget(ctx, 12345, 42))
+	must.OK(t, s.Forget(ctx, 12345, 42))
 	elements, err := document().Elements()
 	if err != nil || len(elements) != 4 {
 		t.Errorf("Forget left %v, want _id, user_id, version and erased_at", document())
@@ -114,7 +115,7 @@ func TestForeignFieldsStayUntilForgotten(t *testing.T) {
 func TestForgetWithoutMajority(t *testing.T) {
 	server, hasty := startStandIn(t, "a rollback", quick)
 	put(t, hasty, newProfile(1, 1))
-	check(t, server.StallReplication())
+	must.OK(t, server.StallReplication())
 	for user := int32(1); user <= 2; user++ {
 		for range 2 { // the second one finds the tombstone of the first
 			if err := hasty.Forget(ctx, user, 42); !errors.Is(err, engine.ErrUnknown) && engine.KindOf(err) != engine.Transient || err == nil {
@@ -129,7 +130,7 @@ func TestForgetWithoutMajority(t *testing.T) {
 	if p := stored(t, s, 1); p.Erased() {
 		t.Error("the erasure survived its rollback")
 	}
-	check(t, s.Forget(ctx, 1, 43))
+	must.OK(t, s.Forget(ctx, 1, 43))
 	if p := stored(t, s, 1); p.ErasedAt != 43 || p.Version != 2 {
 		t.Errorf("the tombstone is %+v", p)
 	}
@@ -145,7 +146,7 @@ func TestForgetMeetsAnInsert(t *testing.T) {
 	server, s := startStandIn(t, "errors of statements")
 	put(t, s, newProfile(1, 1))
 	inject(t, server, mongotest.Fault{WriteError: codeDuplicateKey, Commands: []string{"update"}, Times: 1})
-	check(t, s.Forget(ctx, 1, 42))
+	must.OK(t, s.Forget(ctx, 1, 42))
 	if p := stored(t, s, 1); !p.Erased() || p.Version != 2 {
 		t.Errorf("the user is %+v, want a tombstone", p)
 	}
@@ -154,13 +155,13 @@ func TestForgetMeetsAnInsert(t *testing.T) {
 // A probe fails where writes would, though a ping would not.
 func TestProbe(t *testing.T) {
 	server, s := startStandIn(t, "a majority that is away", quick)
-	check(t, s.Probe(ctx))
-	check(t, s.Probe(ctx))
-	check(t, server.StallReplication())
+	must.OK(t, s.Probe(ctx))
+	must.OK(t, s.Probe(ctx))
+	must.OK(t, server.StallReplication())
 	if err := s.Probe(ctx); err == nil {
 		t.Error("a store without a majority passed")
 	}
-	check(t, server.Replicate())
+	must.OK(t, server.Replicate())
 	data := concern(64)
 	data["failCommands"] = bson.A{"update"}
 	failCommand(t, s, bson.M{"times": 1}, data)
@@ -171,8 +172,8 @@ func TestProbe(t *testing.T) {
 
 func TestCloseTwice(t *testing.T) {
 	s := start(t)
-	check(t, s.Close())
-	check(t, s.Close())
+	must.OK(t, s.Close())
+	must.OK(t, s.Close())
 	if _, err := s.Load(ctx, []int32{1}); err == nil {
 		t.Error("a closed store answered")
 	}

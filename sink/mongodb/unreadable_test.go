@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // A document that cannot be used is its user's matter: Load answers for all others.
@@ -29,7 +30,7 @@ func TestUnreadableDocumentFailsItsUserOnly(t *testing.T) {
 		document(int64(6), bson.E{Key: "embedding", Value: "text"}),
 		document(int32(7)),
 	})
-	check(t, err)
+	must.OK(t, err)
 	users := []int32{1, 2, 3, 4, 5, 6, 7, 8}
 	profiles, err := s.Load(ctx, users)
 	unreadable, ok := errors.AsType[*engine.UnreadableError](err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // TestFailedCommitIsUnknown lets a commit fail after the fact and before it.
@@ -22,7 +23,7 @@ func TestFailedCommitIsUnknown(t *testing.T) {
 				f.writer.commit = func(c *connection) error {
 					f.writer.commit = (*connection).commit
 					if written {
-						must(t, c.commit())
+						must.OK(t, c.commit())
 					}
 					return lost
 				}
@@ -41,7 +42,7 @@ func TestFailedCommitIsUnknown(t *testing.T) {
 			if err := c.answers[3]; !errors.Is(err, boom) || errors.Is(err, engine.ErrUnknown) {
 				t.Errorf("a function that failed by itself: %v", err)
 			}
-			must(t, f.Write(ctx, insert(4)))
+			must.OK(t, f.Write(ctx, insert(4)))
 			want := []int{4}
 			if written {
 				want = []int{1, 2, 4}
@@ -82,7 +83,7 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("function %d: %v, want a transient error", i, err)
 		}
 	}
-	must(t, c.answers[2]) // the next group's
+	must.OK(t, c.answers[2]) // the next group's
 	if all := logged(t, f); !slices.Equal(all, []int{2}) {
 		t.Errorf("rows %v, want [2]", all)
 	}
@@ -106,33 +107,33 @@ func TestFunctionEndsTheTransaction(t *testing.T) {
 				t.Errorf("%s: function %d: %v, want an unknown outcome", verb, i, err)
 			}
 		}
-		must(t, f.Write(ctx, insert(7)))
+		must.OK(t, f.Write(ctx, insert(7)))
 	}
 }
 
 // TestOtherProcessWrites holds the file's lock until the writer gives up.
 func TestOtherProcessWrites(t *testing.T) {
 	f := newLog(t)
-	must(t, f.Write(ctx, func(tx *Tx) error {
+	must.OK(t, f.Write(ctx, func(tx *Tx) error {
 		_, err := tx.Exec("PRAGMA busy_timeout = 10")
 		return err
 	}))
 	name, err := dsn(f.path, modeWrite)
-	must(t, err)
+	must.OK(t, err)
 	other, err := sql.Open(driverName, name)
-	must(t, err)
+	must.OK(t, err)
 	other.SetMaxOpenConns(1)
 	_, err = other.Exec("BEGIN IMMEDIATE")
-	must(t, err)
+	must.OK(t, err)
 
 	err = f.Write(ctx, insert(1))
 	if err == nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrUnknown) {
 		t.Errorf("the file is locked: %v, want a transient error", err)
 	}
 	_, err = other.Exec("ROLLBACK")
-	must(t, err)
-	must(t, other.Close())
-	must(t, f.Write(ctx, insert(2)))
+	must.OK(t, err)
+	must.OK(t, other.Close())
+	must.OK(t, f.Write(ctx, insert(2)))
 	if all := logged(t, f); !slices.Equal(all, []int{2}) {
 		t.Errorf("rows %v, want [2]", all)
 	}

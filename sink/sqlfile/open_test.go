@@ -8,43 +8,30 @@ import (
 	"strings"
 	"testing"
 
-	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
-
-// expectFault expects a configuration fault whose text names all of words.
-func expectFault(t *testing.T, err error, reason string, words ...string) {
-	t.Helper()
-	if engine.KindOf(err) != engine.Configuration || engine.ReasonOf(err) != reason {
-		t.Fatalf("got %v (%s), want the configuration fault %s", err, engine.ReasonOf(err), reason)
-	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("%q does not name %q", err, word)
-		}
-	}
-}
 
 func TestForeignFilesStayAsTheyAre(t *testing.T) {
 	dir := t.TempDir()
 	foreign := filepath.Join(dir, "foreign.db")
 	db, err := sql.Open(driverName, foreign)
-	must(t, err)
+	must.OK(t, err)
 	_, err = db.Exec("CREATE TABLE theirs (a)")
-	must(t, err)
-	must(t, db.Close())
+	must.OK(t, err)
+	must.OK(t, db.Close())
 
 	text := filepath.Join(dir, "notes.txt")
-	must(t, os.WriteFile(text, []byte(strings.Repeat("not a database at all\n", 1000)), 0o600))
+	must.OK(t, os.WriteFile(text, []byte(strings.Repeat("not a database at all\n", 1000)), 0o600))
 
 	for _, path := range []string{foreign, text} {
 		before, err := os.ReadFile(path)
-		must(t, err)
+		must.OK(t, err)
 		_, err = Open(path, schema)
-		expectFault(t, err, "store_not_keyfold", path)
+		must.Fault(t, err, "store_not_keyfold", path)
 		_, err = OpenReader(path, schema)
-		expectFault(t, err, "store_not_keyfold", path)
+		must.Fault(t, err, "store_not_keyfold", path)
 		after, err := os.ReadFile(path)
-		must(t, err)
+		must.OK(t, err)
 		if !bytes.Equal(before, after) {
 			t.Errorf("%s was changed", path)
 		}
@@ -54,26 +41,26 @@ func TestForeignFilesStayAsTheyAre(t *testing.T) {
 func TestNewerFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.db")
 	f := openAt(t, path)
-	must(t, f.Write(ctx, func(tx *Tx) error {
+	must.OK(t, f.Write(ctx, func(tx *Tx) error {
 		_, err := tx.Exec("PRAGMA user_version = 99")
 		return err
 	}))
-	must(t, f.Close())
+	must.OK(t, f.Close())
 	_, err := Open(path, schema)
-	expectFault(t, err, "store_newer", "schema 99", "run that version")
+	must.Fault(t, err, "store_newer", "schema 99", "run that version")
 	_, err = OpenReader(path, schema)
-	expectFault(t, err, "store_newer", "schema 99")
+	must.Fault(t, err, "store_newer", "schema 99")
 }
 
 func TestNoSuchPlace(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Open(filepath.Join(dir, "no", "such", "f.db"), schema)
-	expectFault(t, err, "store_not_writable", "folder exists")
+	must.Fault(t, err, "store_not_writable", "folder exists")
 	_, err = Open(dir, schema)
-	expectFault(t, err, "store_not_writable")
+	must.Fault(t, err, "store_not_writable")
 	missing := filepath.Join(dir, "missing.db")
 	_, err = OpenReader(missing, schema)
-	expectFault(t, err, "store_not_keyfold", "does not exist")
+	must.Fault(t, err, "store_not_keyfold", "does not exist")
 	if _, err := os.Stat(missing); err == nil {
 		t.Error("a reader created the file")
 	}
@@ -85,15 +72,15 @@ func TestNoSuchPlace(t *testing.T) {
 func TestFilesArePrivate(t *testing.T) {
 	dir := t.TempDir()
 	f := openAt(t, filepath.Join(dir, "f.db"))
-	must(t, f.Write(ctx, func(tx *Tx) error { return nil }))
+	must.OK(t, f.Write(ctx, func(tx *Tx) error { return nil }))
 	files, err := os.ReadDir(dir)
-	must(t, err)
+	must.OK(t, err)
 	if len(files) != 3 {
 		t.Errorf("found %v, want the database, its log and the log's index", files)
 	}
 	for _, file := range files {
 		info, err := file.Info()
-		must(t, err)
+		must.OK(t, err)
 		if info.Mode().Perm() != 0o600 {
 			t.Errorf("%s is %v", file.Name(), info.Mode())
 		}
@@ -102,18 +89,18 @@ func TestFilesArePrivate(t *testing.T) {
 
 func TestEmptyFileIsNew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.db")
-	must(t, os.WriteFile(path, nil, 0o600))
+	must.OK(t, os.WriteFile(path, nil, 0o600))
 	f := openAt(t, path)
 	for pragma, want := range map[string]string{"journal_mode": "wal", "page_size": "16384"} {
 		var got string
-		if must(t, f.Reader().One("PRAGMA "+pragma, &got)); got != want {
+		if must.OK(t, f.Reader().One("PRAGMA "+pragma, &got)); got != want {
 			t.Errorf("%s is %s, want %s", pragma, got, want)
 		}
 	}
-	must(t, f.Write(ctx, func(tx *Tx) error {
+	must.OK(t, f.Write(ctx, func(tx *Tx) error {
 		for pragma, want := range map[string]string{"synchronous": "2", "wal_autocheckpoint": "4096", "busy_timeout": "5000"} {
 			var got string
-			if must(t, tx.One("PRAGMA "+pragma, &got)); got != want {
+			if must.OK(t, tx.One("PRAGMA "+pragma, &got)); got != want {
 				t.Errorf("the writer's %s is %s, want %s", pragma, got, want)
 			}
 		}
@@ -134,25 +121,25 @@ func TestRewriteLeavesNoByte(t *testing.T) {
 		"INSERT INTO texts SELECT '" + secret + "' || n FROM (WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 2000) SELECT n FROM c)",
 		"DELETE FROM texts",
 	} {
-		must(t, f.Write(ctx, func(tx *Tx) error { _, err := tx.Exec(statement); return err }))
+		must.OK(t, f.Write(ctx, func(tx *Tx) error { _, err := tx.Exec(statement); return err }))
 	}
-	must(t, f.Close())
+	must.OK(t, f.Close())
 	reader, err := OpenReader(path, schema)
-	must(t, err)
-	defer func() { must(t, reader.Close()) }()
+	must.OK(t, err)
+	defer func() { must.OK(t, reader.Close()) }()
 	var n int
-	must(t, reader.One("SELECT COUNT(*) FROM texts", &n))
+	must.OK(t, reader.One("SELECT COUNT(*) FROM texts", &n))
 	pool, err := sql.Open(driverName, path)
-	must(t, err)
-	defer func() { must(t, pool.Close()) }()
+	must.OK(t, err)
+	defer func() { must.OK(t, pool.Close()) }()
 	reading, err := pool.BeginTx(ctx, nil)
-	must(t, err)
-	must(t, reading.QueryRow("SELECT COUNT(*) FROM texts").Scan(&n))
+	must.OK(t, err)
+	must.OK(t, reading.QueryRow("SELECT COUNT(*) FROM texts").Scan(&n))
 	if err := Rewrite(ctx, path); err == nil || !strings.Contains(err.Error(), "former state") {
 		t.Errorf("beside a transaction that reads: %v", err)
 	}
-	must(t, reading.Rollback())
-	must(t, Rewrite(ctx, path))
+	must.OK(t, reading.Rollback())
+	must.OK(t, Rewrite(ctx, path))
 	for _, name := range []string{path, path + "-wal"} {
 		if content, err := os.ReadFile(name); err == nil && bytes.Contains(content, []byte(secret)) {
 			t.Errorf("%s still holds it", filepath.Base(name))

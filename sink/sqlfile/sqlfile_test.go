@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"keyfold/internal/testserver/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -19,9 +21,7 @@ var schema = Schema{ApplicationID: 0x74657374, Migrations: []string{"CREATE TABL
 func openAt(t testing.TB, path string) *File {
 	t.Helper()
 	f, err := Open(path, schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {
 			t.Errorf("Close: %v", err)

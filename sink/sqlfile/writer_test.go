@@ -14,24 +14,18 @@ import (
 	"github.com/sourcegraph/conc/panics"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // newLog opens a file with a table that keeps the order of its rows.
 func newLog(t *testing.T) *File {
 	t.Helper()
 	f := openNew(t)
-	must(t, f.Write(ctx, func(tx *Tx) error {
+	must.OK(t, f.Write(ctx, func(tx *Tx) error {
 		_, err := tx.Exec("CREATE TABLE log (id INTEGER PRIMARY KEY AUTOINCREMENT, n INTEGER NOT NULL UNIQUE) STRICT")
 		return err
 	}))
 	return f
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func insert(n int) func(*Tx) error {
@@ -45,14 +39,14 @@ func insert(n int) func(*Tx) error {
 func logged(t *testing.T, f *File) (all []int) {
 	t.Helper()
 	rows, err := f.Reader().QueryContext(ctx, "SELECT n FROM log ORDER BY id")
-	must(t, err)
+	must.OK(t, err)
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var n int
-		must(t, rows.Scan(&n))
+		must.OK(t, rows.Scan(&n))
 		all = append(all, n)
 	}
-	must(t, rows.Err())
+	must.OK(t, rows.Err())
 	return all
 }
 
@@ -193,14 +187,14 @@ func TestFirstFunctionOfAGroupFails(t *testing.T) {
 	f := newLog(t)
 	boom := errors.New("boom")
 	err := f.Write(ctx, func(tx *Tx) error {
-		must(t, insert(1)(tx))
+		must.OK(t, insert(1)(tx))
 		return boom
 	})
 	if !errors.Is(err, boom) {
 		t.Errorf("Write: %v", err)
 	}
 	err = f.Write(ctx, func(tx *Tx) error {
-		must(t, insert(2)(tx))
+		must.OK(t, insert(2)(tx))
 		var none []int
 		_ = none[len(none)]
 		return nil
@@ -209,7 +203,7 @@ func TestFirstFunctionOfAGroupFails(t *testing.T) {
 	if !errors.As(err, &recovered) || !strings.Contains(err.Error(), "index out of range") {
 		t.Errorf("a panic came back as %v", err)
 	}
-	must(t, f.Write(ctx, insert(3)))
+	must.OK(t, f.Write(ctx, insert(3)))
 	if all := logged(t, f); !slices.Equal(all, []int{3}) {
 		t.Errorf("rows %v, want [3]", all)
 	}
@@ -217,7 +211,7 @@ func TestFirstFunctionOfAGroupFails(t *testing.T) {
 
 func TestConstraintIsPermanent(t *testing.T) {
 	f := newLog(t)
-	must(t, f.Write(ctx, insert(1)))
+	must.OK(t, f.Write(ctx, insert(1)))
 	if err := f.Write(ctx, insert(1)); engine.KindOf(err) != engine.Permanent || engine.ReasonOf(err) != "document_rejected" {
 		t.Errorf("a constraint is answered with %v", err)
 	}
@@ -239,7 +233,7 @@ func TestContextEndsInTheQueue(t *testing.T) {
 		t.Errorf("withdrawn from the queue: %v, want the context's error", err)
 	}
 	release()
-	must(t, f.Write(ctx, insert(2)))
+	must.OK(t, f.Write(ctx, insert(2)))
 	if all := logged(t, f); !slices.Equal(all, []int{2}) {
 		t.Errorf("rows %v: a withdrawn function ran", all)
 	}
@@ -258,7 +252,7 @@ func TestContextEndsWhileRunning(t *testing.T) {
 		t.Errorf("ended while running: %v, want an unknown outcome", err)
 	}
 	close(released)
-	must(t, f.Write(ctx, insert(2)))
+	must.OK(t, f.Write(ctx, insert(2)))
 	if all := logged(t, f); !slices.Equal(all, []int{1, 2}) {
 		t.Errorf("rows %v, want [1 2]", all)
 	}
@@ -266,9 +260,9 @@ func TestContextEndsWhileRunning(t *testing.T) {
 
 func TestQueryInAFunction(t *testing.T) {
 	f := newLog(t)
-	must(t, f.Write(ctx, insert(1)))
-	must(t, f.Write(ctx, func(tx *Tx) error {
-		must(t, insert(2)(tx))
+	must.OK(t, f.Write(ctx, insert(1)))
+	must.OK(t, f.Write(ctx, func(tx *Tx) error {
+		must.OK(t, insert(2)(tx))
 		rows, err := tx.Query("SELECT n FROM log WHERE n > ? ORDER BY n", 0)
 		if err != nil {
 			return err
@@ -282,14 +276,14 @@ func TestQueryInAFunction(t *testing.T) {
 		return nil // leaves the rows open
 	}))
 	_, err := f.Reader().QueryContext(ctx, "DELETE FROM log")
-	expectFault(t, err, "store_not_writable", "permission")
-	must(t, f.Write(ctx, insert(3)))
+	must.Fault(t, err, "store_not_writable", "permission")
+	must.OK(t, f.Write(ctx, insert(3)))
 }
 
 func TestManyStatementTexts(t *testing.T) {
 	f := newLog(t)
 	for i := range 3 * maxStatements {
-		must(t, f.Write(ctx, func(tx *Tx) error {
+		must.OK(t, f.Write(ctx, func(tx *Tx) error {
 			_, err := tx.Exec(fmt.Sprintf("INSERT INTO log (n) VALUES (%d)", i))
 			return err
 		}))
@@ -302,7 +296,7 @@ func TestManyStatementTexts(t *testing.T) {
 func TestCloseDrainsTheQueue(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.db")
 	f := openAt(t, path)
-	must(t, f.Write(ctx, func(tx *Tx) error {
+	must.OK(t, f.Write(ctx, func(tx *Tx) error {
 		_, err := tx.Exec("CREATE TABLE log (id INTEGER PRIMARY KEY AUTOINCREMENT, n INTEGER NOT NULL UNIQUE) STRICT")
 		return err
 	}))
@@ -314,7 +308,7 @@ func TestCloseDrainsTheQueue(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() { closed <- f.Close() }()
 	release()
-	must(t, <-closed)
+	must.OK(t, <-closed)
 	c.Wait()
 	for i, err := range c.answers {
 		if err != nil {
@@ -332,7 +326,7 @@ func TestCloseDrainsTheQueue(t *testing.T) {
 	if _, err := f.Reader().Count(ctx, "SELECT count(*) FROM log"); err == nil {
 		t.Error("a read after Close succeeded")
 	}
-	must(t, f.Close())
+	must.OK(t, f.Close())
 	if all := logged(t, openAt(t, path)); len(all) != 100 {
 		t.Errorf("%d rows after reopening, want 100", len(all))
 	}
@@ -344,7 +338,7 @@ func TestReadsSeeWhatWasAcknowledged(t *testing.T) {
 	f := newLog(t)
 	var readers sync.WaitGroup
 	for i := range 200 {
-		must(t, f.Write(ctx, insert(i)))
+		must.OK(t, f.Write(ctx, insert(i)))
 		for range readConnections {
 			readers.Go(func() {
 				if n, err := f.Reader().Count(ctx, "SELECT count(*) FROM log"); err != nil || n < int64(i+1) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // BenchmarkSwap measures durable profile writes: 256 profiles of 1536
@@ -82,9 +83,7 @@ func BenchmarkLoad(b *testing.B) {
 func openBench(b *testing.B) *File {
 	b.Helper()
 	f, err := Open(filepath.Join(b.TempDir(), "bench.db"), Settings{Dimensions: 1536, History: profile.Mass, Model: "m"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	b.Cleanup(func() { _ = f.Close() })
 	return f
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/sqlfile/crashtest"
 )
 
@@ -75,9 +76,7 @@ func TestKill(t *testing.T) {
 func verify(t *testing.T, path string, acknowledged map[int32]int32) {
 	t.Helper()
 	f, err := Open(path, settings(crashDimensions))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() {
 		if err := f.Close(); err != nil {
 			t.Error(err)
@@ -88,9 +87,7 @@ func verify(t *testing.T, path string, acknowledged map[int32]int32) {
 		t.Fatalf("integrity_check: %s, %v", sound, err)
 	}
 	for p, err := range f.AllProfiles(ctx) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if p.Version < acknowledged[p.UserID] {
 			t.Errorf("user %d has version %d, but %d was acknowledged", p.UserID, p.Version, acknowledged[p.UserID])
 		}
@@ -102,9 +99,7 @@ func verify(t *testing.T, path string, acknowledged map[int32]int32) {
 		acknowledged[p.UserID] = p.Version
 	}
 	profiles, err := f.Load(ctx, seq(crashUsers))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for user, p := range profiles {
 		if version := acknowledged[int32(user)]; version > 0 && p == nil {
 			t.Errorf("user %d is missing, but version %d was acknowledged", user, version)

@@ -9,49 +9,30 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/sqlfile"
 )
 
-// expectFault expects a configuration fault whose text names all of words.
-func expectFault(t *testing.T, err error, reason string, words ...string) {
-	t.Helper()
-	if engine.KindOf(err) != engine.Configuration || engine.ReasonOf(err) != reason {
-		t.Fatalf("got %v (%s), want the configuration fault %s", err, engine.ReasonOf(err), reason)
-	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("%q does not name %q", err, word)
-		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestOtherSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.db")
-	must(t, openAt(t, path, 8).Close())
+	must.OK(t, openAt(t, path, 8).Close())
 
 	other := Settings{Dimensions: 16, History: profile.UnitMass, Model: "other"}
 	_, err := Open(path, other)
-	expectFault(t, err, "store_settings", "Dimensions is 16", "profile.Config.Dimensions=8",
+	must.Fault(t, err, "store_settings", "Dimensions is 16", "profile.Config.Dimensions=8",
 		"History is unit", "profile.Config.History=mass", "profile.Config.Model=text-embedding-3-small", "another data folder")
 
 	other = settings(8)
 	other.History = profile.UnitMass
 	_, err = Open(path, other)
-	expectFault(t, err, "store_settings", "History=mass")
+	must.Fault(t, err, "store_settings", "History=mass")
 	if strings.Contains(err.Error(), "DIMENSIONS") {
 		t.Errorf("%q names a setting that is the same", err)
 	}
 	_, err = Open(path, Settings{})
-	expectFault(t, err, "store_settings", "Dimensions", "History")
+	must.Fault(t, err, "store_settings", "Dimensions", "History")
 
-	must(t, openAt(t, path, 8).Close()) // none of this changed the file
+	must.OK(t, openAt(t, path, 8).Close()) // none of this changed the file
 }
 
 // TestOpenTogether opens a new file several times at once.
@@ -82,7 +63,7 @@ func TestReaderBesideAWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.db")
 	f := openAt(t, path, 8)
 	r, err := OpenReader(path)
-	must(t, err)
+	must.OK(t, err)
 	if r.Settings() != settings(8) {
 		t.Errorf("settings are %+v", r.Settings())
 	}
@@ -93,26 +74,26 @@ func TestReaderBesideAWriter(t *testing.T) {
 			t.Fatalf("the reader does not see user %d: %v", user, err)
 		}
 	}
-	must(t, r.Close())
-	must(t, f.Close())
+	must.OK(t, r.Close())
+	must.OK(t, f.Close())
 
 	alone, err := OpenReader(path)
-	must(t, err)
+	must.OK(t, err)
 	if n, err := alone.CountProfiles(ctx); err != nil || n != 20 {
 		t.Errorf("%d profiles, %v, want 20", n, err)
 	}
-	must(t, alone.Close())
+	must.OK(t, alone.Close())
 }
 
 func TestDamagedRow(t *testing.T) {
 	f := openNew(t, 8)
-	must(t, f.Write(ctx, func(tx *sqlfile.Tx) error {
+	must.OK(t, f.Write(ctx, func(tx *sqlfile.Tx) error {
 		_, err := tx.Exec(`INSERT INTO user_embeddings (user_id, version, embedding, dimension_count, applied)
 			VALUES (1, 1, zeroblob(64), 8, x'00')`)
 		return err
 	}))
 	_, err := f.Load(ctx, []int32{1})
-	expectFault(t, err, "store_corrupt", "user 1", "backup")
+	must.Fault(t, err, "store_corrupt", "user 1", "backup")
 	if err := f.Write(ctx, func(tx *sqlfile.Tx) error {
 		_, err := tx.Exec("UPDATE user_embeddings SET embedding = zeroblob(9)")
 		return err
@@ -125,25 +106,25 @@ func TestDamagedRow(t *testing.T) {
 // holds for good.
 func TestShortHalfLifeOfAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.db")
-	must(t, openAt(t, path, 8).Close())
+	must.OK(t, openAt(t, path, 8).Close())
 	with := settings(8)
 	with.ShortHalfLife = time.Minute
 	refused := with
 	refused.Model = "other"
 	_, err := Open(path, refused)
-	expectFault(t, err, "store_settings", "profile.Config.Model=text-embedding-3-small")
-	must(t, openAt(t, path, 8).Close()) // it changed nothing
+	must.Fault(t, err, "store_settings", "profile.Config.Model=text-embedding-3-small")
+	must.OK(t, openAt(t, path, 8).Close()) // it changed nothing
 	for range 2 {
 		f, err := Open(path, with)
-		must(t, err)
+		must.OK(t, err)
 		if got := f.Settings().ShortHalfLife; got != time.Minute {
 			t.Errorf("the half-life is %v", got)
 		}
-		must(t, f.Close())
+		must.OK(t, f.Close())
 	}
 	for _, other := range []time.Duration{0, time.Hour} {
 		with.ShortHalfLife = other
 		_, err := Open(path, with)
-		expectFault(t, err, "store_settings", "profile.Config.ShortHalfLife=1m0s")
+		must.Fault(t, err, "store_settings", "profile.Config.ShortHalfLife=1m0s")
 	}
 }

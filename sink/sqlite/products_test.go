@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 func products(n int) []profile.Product {
@@ -24,12 +25,12 @@ func products(n int) []profile.Product {
 func TestProducts(t *testing.T) {
 	f := openNew(t, 4)
 	all := products(3*putChunk + 5)
-	must(t, f.PutProducts(ctx, all, 1000))
+	must.OK(t, f.PutProducts(ctx, all, 1000))
 	all[1] = profile.Product{ID: 2, Model: "other", Vector: []float32{1, 2, 3, 4, 5}}
-	must(t, f.PutProducts(ctx, all[1:2], 2000))
+	must.OK(t, f.PutProducts(ctx, all[1:2], 2000))
 
 	got, err := f.Products(ctx, []int32{700, 2, 99999, 1})
-	must(t, err)
+	must.OK(t, err)
 	if want := []profile.Product{all[0], all[1], all[699]}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -39,7 +40,7 @@ func TestProducts(t *testing.T) {
 	var listed []profile.Product
 	for _, stream := range f.ProductStreams(ctx) {
 		for p, err := range stream {
-			must(t, err)
+			must.OK(t, err)
 			listed = append(listed, p)
 		}
 	}
@@ -50,7 +51,7 @@ func TestProducts(t *testing.T) {
 		t.Errorf("count is %d, %v, want %d", n, err, len(all))
 	}
 	var created, updated int64
-	must(t, f.One("SELECT created_at, updated_at FROM product_embeddings WHERE product_id = 2", &created, &updated))
+	must.OK(t, f.One("SELECT created_at, updated_at FROM product_embeddings WHERE product_id = 2", &created, &updated))
 	if created != 1000 || updated != 2000 {
 		t.Errorf("created_at %d, updated_at %d, want 1000 and 2000", created, updated)
 	}

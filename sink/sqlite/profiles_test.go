@@ -6,6 +6,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/sqlfile"
 )
 
@@ -21,16 +22,16 @@ func TestAllProfiles(t *testing.T) {
 		batch = append(batch, p)
 	}
 	noErrors(t, f.Swap(ctx, batch))
-	must(t, f.Forget(ctx, 7, 42))
+	must.OK(t, f.Forget(ctx, 7, 42))
 	var seen []int32
 	for p, err := range f.AllProfiles(ctx) {
-		must(t, err)
+		must.OK(t, err)
 		if p.Erased() != (p.UserID == 7) {
 			t.Errorf("user %d: erased is %t", p.UserID, p.Erased())
 		}
 		if seen = append(seen, p.UserID); len(seen) == pageRows/2 {
 			// The loop's body may write and read.
-			must(t, f.Forget(ctx, 9, 43))
+			must.OK(t, f.Forget(ctx, 9, 43))
 		}
 	}
 	if len(seen) != users || !slices.IsSorted(seen) {
@@ -52,7 +53,7 @@ func TestAllProfiles(t *testing.T) {
 // Promise(event/rejected-profile)
 func TestRejectedDocument(t *testing.T) {
 	f := openNew(t, 4)
-	must(t, f.Write(ctx, func(tx *sqlfile.Tx) error {
+	must.OK(t, f.Write(ctx, func(tx *sqlfile.Tx) error {
 		_, err := tx.Exec(`CREATE TRIGGER no_second BEFORE INSERT ON user_embeddings WHEN new.user_id = 2
 			BEGIN SELECT RAISE(ABORT, 'no second user'); END`)
 		return err

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/sinktest"
 	"keyfold/sink/sqlfile"
 	"keyfold/sink/sqlfile/crashtest"
@@ -29,9 +30,7 @@ func settings(n int) Settings {
 func openAt(t testing.TB, path string, dimensions int) *File {
 	t.Helper()
 	f, err := Open(path, settings(dimensions))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -56,9 +55,7 @@ func store(t *testing.T, f *File) sinktest.Store {
 			})
 		},
 		Reopen: func() sinktest.Store {
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, f.Close())
 			return store(t, openAt(t, f.Path(), f.Settings().Dimensions))
 		},
 	}

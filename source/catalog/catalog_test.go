@@ -16,6 +16,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/catalog"
 )
 
@@ -82,9 +83,7 @@ func newCatalog(t testing.TB, s catalog.Store, change ...func(*catalog.Config)) 
 		c(&config)
 	}
 	c, err := catalog.New(config, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/catalog"
 )
 
@@ -39,9 +40,7 @@ func zipped(t testing.TB, text string) []byte {
 	if _, err := io.WriteString(w, text); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	return b.Bytes()
 }
 
@@ -176,9 +175,7 @@ func TestReadProductsProperty(t *testing.T) {
 		line, err := json.Marshal(map[string]any{
 			"product_id": p.ID, "product_name": p.Name, "category": p.Category, "embedding": p.Vector,
 		})
-		if err != nil {
-			r.Fatal(err)
-		}
+		must.OK(r, err)
 		got, errs := readAll(bytes.NewReader(line))
 		if len(errs) != 0 || len(got) != 1 || got[0].ID != p.ID || got[0].Name != p.Name ||
 			got[0].Category != p.Category || !slices.Equal(got[0].Vector, p.Vector) {
@@ -225,9 +222,7 @@ func BenchmarkReadProduct(b *testing.B) {
 		vector[i] = float32(math.Sin(float64(i))) / 39
 	}
 	line, err := json.Marshal(map[string]any{"product_id": 1, "product_name": "mug", "embedding": vector})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	file := bytes.Repeat(append(line, '\n'), 100)
 	b.ReportAllocs()
 	for b.Loop() {

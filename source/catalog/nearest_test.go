@@ -15,6 +15,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/catalog"
 )
 
@@ -44,9 +45,7 @@ func TestNearestEqualsASort(t *testing.T) {
 			return v
 		}
 		unit, err := engine.Unit(vector(dimensions), dimensions)
-		if err != nil {
-			r.Fatal(err)
-		}
+		must.OK(r, err)
 		products := make([]profile.Product, rapid.IntRange(0, 60).Draw(r, "products"))
 		for i := range products {
 			products[i] = profile.Product{ID: int32(len(products) - i), Name: "x", Vector: vector(dimensions)}
@@ -67,13 +66,9 @@ func TestNearestEqualsASort(t *testing.T) {
 		}
 		k := rapid.IntRange(-1, 70).Draw(r, "k")
 		other, err := engine.Unit(vector(dimensions), dimensions)
-		if err != nil {
-			r.Fatal(err)
-		}
+		must.OK(r, err)
 		got, err := catalog.Nearest(t.Context(), [][]float64{unit, other}, k, stream(products[:len(products)/3]), stream(products[len(products)/3:]))
-		if err != nil {
-			r.Fatal(err)
-		}
+		must.OK(r, err)
 		compareWithSort(r, unit, products, k, got[0])
 		compareWithSort(r, other, products, k, got[1])
 	})
@@ -117,9 +112,7 @@ func TestNearestPutsEqualOnesByID(t *testing.T) {
 		products = append(products, profile.Product{ID: id, Vector: []float32{3, 4}})
 	}
 	got, err := catalog.Nearest(t.Context(), [][]float64{{1, 0}}, 3, stream(products))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i, want := range []int32{1, 2, 5} {
 		if got[0][i].Product.ID != want || got[0][i].Cosine != 0.6 {
 			t.Errorf("neighbour %d: %+v, want product %d", i, got[0][i], want)
@@ -153,9 +146,7 @@ func BenchmarkNearest(b *testing.B) {
 		products[i] = profile.Product{ID: int32(i + 1), Vector: vector}
 	}
 	unit, err := engine.Unit(products[0].Vector, 1536)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	all := func(yield func(profile.Product, error) bool) {
 		for _, p := range products {
 			if !yield(p, nil) {

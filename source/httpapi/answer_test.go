@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 func TestRequestIDs(t *testing.T) {
@@ -117,9 +118,7 @@ func TestRefusedTokensAreLogged(t *testing.T) {
 		c.Tokens = []string{"right-token-00001"}
 		var out bytes.Buffer
 		s, err := NewServer(c, NewHandler(newMemory(), slog.New(slog.NewTextHandler(&out, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for i := range 12 {
 			_, _ = serve(t, s, from(fmt.Sprintf("192.0.2.%d:9", i), "wrong-token-00002"))
 		}

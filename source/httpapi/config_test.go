@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 const goodToken = "0123456789abcdef"
@@ -85,9 +86,7 @@ func TestFilesMustBeGoodAtTheStart(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	for name, set := range map[string]func(*Config){

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"keyfold/internal/testserver/must"
 )
 
 // from returns a POST of one event, shown with a token where there is one.
@@ -37,9 +39,7 @@ func TestTokens(t *testing.T) {
 	c := onLoopback()
 	c.TokenFile = filepath.Join(t.TempDir(), "tokens")
 	c.Tokens = []string{"listed-token-0001"}
-	if err := os.WriteFile(c.TokenFile, []byte("# ours\n  filed-token-00001\r\n\nfiled+token/00002==\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(c.TokenFile, []byte("# ours\n  filed-token-00001\r\n\nfiled+token/00002==\n"), 0o600))
 	m := newMemory()
 	s := newTestServer(t, c, m)
 	for authorization, want := range map[string]string{
@@ -89,9 +89,7 @@ func TestTokens(t *testing.T) {
 func TestScopes(t *testing.T) {
 	c := onLoopback()
 	c.TokenFile = filepath.Join(t.TempDir(), "tokens")
-	if err := os.WriteFile(c.TokenFile, []byte("filed-token-00001 read,deliver\nfiled-token-00002\tsend\nfiled-token-00003\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(c.TokenFile, []byte("filed-token-00001 read,deliver\nfiled-token-00002\tsend\nfiled-token-00003\n"), 0o600))
 	c.Tokens = strings.Split("listed-token-0001 read,send,listed-token-0002 admin,listed-token-0003", ",")
 	s := newTestServer(t, c, newMemory())
 	for token, want := range map[string]int{

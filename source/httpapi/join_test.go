@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 type part struct {
@@ -28,9 +30,7 @@ func TestJoin(t *testing.T) {
 		part{`{"info": {"title": "two"}, "paths": {"/b": {}}, "components": {"schemas": {"X": 2, "Y": 3}}}`, errors.New("two is away")},
 	)
 	var got, want any
-	if err := json.Unmarshal(joined.About().OpenAPI, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(joined.About().OpenAPI, &got))
 	_ = json.Unmarshal([]byte(`{"info": {"title": "one and two"}, "paths": {"/a": {}, "/b": {}}, "components": {"schemas": {"X": 1, "Y": 3}}}`), &want)
 	a, _ := json.Marshal(got)
 	b, _ := json.Marshal(want)

@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 // door is an application with an open path, that answers with the fields of a form.
@@ -41,9 +43,7 @@ func serveDoor(t *testing.T, change func(*Config)) *Server {
 	config := DefaultConfig()
 	change(&config)
 	s, err := NewServer(config, NewHandler(door{}, slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 // who answers with the name of its sender.
@@ -51,9 +53,7 @@ func TestUsersThatAProxyNames(t *testing.T) {
 	} {
 		for given, want := range map[*Config]int{&config: c.alone, &tokens: c.beside} {
 			server, err := NewServer(*given, NewHandler(who{}, slog.New(slog.DiscardHandler)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			r := httptest.NewRequest(http.MethodGet, "/x", nil)
 			r.Host, r.RemoteAddr = "keyfold.example", c.from
 			for _, name := range c.names {

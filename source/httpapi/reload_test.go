@@ -21,13 +21,12 @@ import (
 	"time"
 
 	"keyfold/engine/metric"
+	"keyfold/internal/testserver/must"
 )
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // Tokens are replaced under a running server. What the file does not list any
@@ -45,9 +44,7 @@ func TestTokenRotation(t *testing.T) {
 	write(t, c.TokenFile, first+"\n")
 	var logged bytes.Buffer
 	s, err := NewServer(c, NewHandler(newMemory(), slog.New(slog.NewTextHandler(&logged, nil))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	faults := 0
 	check := func(when, fault string, want map[string]int) {
 		t.Helper()
@@ -84,25 +81,17 @@ func TestTokenRotation(t *testing.T) {
 	check("both", "", map[string]int{first: 202, second: 202})
 	write(t, c.TokenFile, "")
 	check("emptied", "has no token", map[string]int{first: 401, second: 401, third: 401})
-	if err := os.Remove(c.TokenFile); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(c.TokenFile))
 	check("gone", "no such file", map[string]int{first: 503, second: 503, third: 503, "": 401})
 	write(t, c.TokenFile+".new", third+"\n")
-	if err := os.Rename(c.TokenFile+".new", c.TokenFile); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Rename(c.TokenFile+".new", c.TokenFile))
 	check("back", "", map[string]int{first: 401, second: 401, third: 202})
 	write(t, c.TokenFile, "short\n"+second+"\nshort\n")
 	check("bad lines", "line 1", map[string]int{first: 401, third: 401, second: 202, "short": 401})
 	write(t, c.TokenFile, strings.Repeat("x", maxFile+1))
 	check("no token file", "bytes", map[string]int{second: 503, third: 503})
-	if err := os.Remove(c.TokenFile); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(c.TokenFile, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(c.TokenFile))
+	must.OK(t, os.Mkdir(c.TokenFile, 0o700))
 	check("a folder", "is a directory", map[string]int{second: 503, third: 503})
 	for _, token := range []string{first, second, third, listed, "short"} {
 		if strings.Contains(logged.String(), token) {
@@ -129,15 +118,11 @@ func TestReplacedFilesThatLookTheSame(t *testing.T) {
 	old := time.Now().Add(-time.Hour)
 	set := func(text string) {
 		write(t, path, text)
-		if err := os.Chtimes(path, old, old); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chtimes(path, old, old))
 	}
 	set("one")
 	r := &reloader[string]{paths: []string{path}, log: slog.New(slog.DiscardHandler), load: loaded}
-	if err := r.start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.start())
 	set("two")
 	if got := r.get(); got != "two" {
 		t.Errorf("it has %q", got)
@@ -154,9 +139,7 @@ func TestFilesAreReadSeldom(t *testing.T) {
 		paths: []string{path}, log: slog.New(slog.DiscardHandler), every: time.Hour,
 		load: func([][]byte, error) (int, error) { loads++; return loads, nil },
 	}
-	if err := r.start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.start())
 	write(t, path, "another")
 	if r.get() != 1 {
 		t.Error("looked at before its time")
@@ -181,21 +164,15 @@ func TestFilesAreReadSeldom(t *testing.T) {
 func pair(t *testing.T, c Config, name string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	write(t, c.TLSCert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	write(t, c.TLSKey, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
 }
@@ -214,9 +191,7 @@ func TestTLS(t *testing.T) {
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		}}
 		response, err := client.Post(s.Scheme()+"://"+addr+"/v1/events", asJSON, strings.NewReader(view(1)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer response.Body.Close()
 		if response.StatusCode != http.StatusAccepted || response.Header.Get("Strict-Transport-Security") == "" {
 			t.Errorf("%d with %v", response.StatusCode, response.Header)

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // A token file that is a FIFO is refused at the start, and one that becomes a FIFO is at
@@ -36,25 +38,17 @@ func TestTokenFileThatIsAFIFO(t *testing.T) {
 		return s, err
 	}
 	fifo := func() {
-		if err := syscall.Mkfifo(c.TokenFile, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, syscall.Mkfifo(c.TokenFile, 0o600))
 	}
 	fifo()
 	if _, err := start(); err == nil || !strings.Contains(err.Error(), "no regular file") {
 		t.Errorf("the start: %v", err)
 	}
-	if err := os.Remove(c.TokenFile); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(c.TokenFile))
 	write(t, c.TokenFile, token)
 	s, err := start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(c.TokenFile); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, os.Remove(c.TokenFile))
 	fifo()
 	inTime("a request", func() {
 		if got := status(t, s, from("192.0.2.1:9", token)); got != http.StatusServiceUnavailable {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // onLoopback returns settings for a test: a free port, no bounds.
@@ -20,9 +22,7 @@ func onLoopback() Config {
 func newTestServer(t *testing.T, c Config, app *memory) *Server {
 	t.Helper()
 	s, err := NewServer(c, newTestHandler(app))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -46,9 +46,7 @@ func TestForeignHosts(t *testing.T) {
 func listen(t *testing.T, s *Server) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = s.Serve(l) }()
 	t.Cleanup(func() {
@@ -75,9 +73,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	addr := listen(t, newTestServer(t, c, m))
 	for _, start := range []string{"", "POST /v1/events HTTP/1.1\r\nHost: loc", head, head + "Content-Length: 1000000\r\n\r\n{", head + "Transfer-Encoding: chunked\r\n\r\n1\r\n"} {
 		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := io.WriteString(conn, start); err != nil {
 			t.Fatal(err)
 		}
@@ -108,9 +104,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 func exchange(t *testing.T, addr, text string, closeWrite bool) int {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = c.Close() }()
 	if _, err := io.WriteString(c, text); err != nil {
 		t.Fatal(err)
@@ -119,9 +113,7 @@ func exchange(t *testing.T, addr, text string, closeWrite bool) int {
 		_ = c.(*net.TCPConn).CloseWrite()
 	}
 	response, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_ = response.Body.Close()
 	return response.StatusCode
 }
@@ -177,9 +169,7 @@ func TestBrokenHTTP(t *testing.T) {
 		"POST /v1/events HTTP/1.1\r\n\r\n", head + "X: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n", head + "Content-Length: 3\r\n\r\n[]\n" + "GET / HTTP/1.1\r\n\r\n",
 	} {
 		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_, _ = io.WriteString(c, text) // it may be cut off while it is sent
 		_ = c.(*net.TCPConn).CloseWrite()
 		in := bufio.NewReader(c)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"keyfold/engine/metric"
+	"keyfold/internal/testserver/must"
 )
 
 func TestStats(t *testing.T) {
@@ -19,9 +20,7 @@ func TestStats(t *testing.T) {
 	s.Latency.Observe(200*time.Millisecond + 1)
 	s.Latency.Observe(time.Hour)
 	server, err := NewServer(DefaultConfig(), h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var set metric.Set
 	var out strings.Builder
 	server.Register(&set)

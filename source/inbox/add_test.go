@@ -13,6 +13,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 func TestAddDeliversOnlyNewEventsInOrder(t *testing.T) {
@@ -21,9 +22,7 @@ func TestAddDeliversOnlyNewEventsInOrder(t *testing.T) {
 	receipts, deliveries, err := b.Add(context.Background(), []Arrival{
 		first[0], first[1], first[0], malformed(`{"user_id":`), first[2], first[1],
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := []Receipt{ReceiptNew, ReceiptNew, ReceiptDuplicate, ReceiptDead, ReceiptNew, ReceiptDuplicate}
 	if !slices.Equal(receipts, want) {
 		t.Errorf("receipts %v, want %v", receipts, want)
@@ -181,9 +180,7 @@ func (v *vague) Write(ctx context.Context, fn func(Tx) error) error {
 func TestAddOutlivesItsContext(t *testing.T) {
 	b := newBench(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	if err := b.writer.Write(ctx, func(Tx) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.writer.Write(ctx, func(Tx) error { return nil }))
 	b.writer.setCommit(func() error { cancel(); return nil })
 	_, deliveries, err := b.Add(ctx, events(1, 0, 2))
 	if err != nil || len(deliveries) != 2 {
@@ -241,9 +238,7 @@ func TestConfigValidate(t *testing.T) {
 func TestIDsArePerUser(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbox.db")
 	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	narrow := strings.Replace(schema[0], ",\n\t\tUNIQUE (user_id, digest)", "", 1)
 	narrow = strings.Replace(narrow, "digest      BLOB    NOT NULL", "digest      BLOB    NOT NULL UNIQUE", 1)
 	for _, statement := range append([]string{narrow}, schema[1:]...) {
@@ -260,9 +255,7 @@ func TestIDsArePerUser(t *testing.T) {
 		e.Digest[:], e.MessageID, both[0].Body); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, db.Close())
 	folded := &profile.Profile{UserID: 1, Applied: profile.Applied{}.With(1, []profile.AppliedID{e.Digest.ID()}, 1, profile.DefaultIDLimits())}
 	b := start(t, path, patient, profiles{1: folded})
 	receipts, _, err := b.Add(context.Background(), both)

@@ -9,14 +9,13 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 func dead(t *testing.T, r Reader, id int64, reason string) (all []DeadEvent) {
 	t.Helper()
 	for d, err := range Dead(context.Background(), r, id, reason) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		all = append(all, d)
 	}
 	return all
@@ -26,9 +25,7 @@ func dead(t *testing.T, r Reader, id int64, reason string) (all []DeadEvent) {
 func TestDeadEventsKeepTheirOrigin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbox.db")
 	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for d, err := range Dead(context.Background(), db, 0, "") {
 		if !errors.Is(err, ErrNoDead) {
 			t.Errorf("of an empty file: %+v, %v", d, err)
@@ -50,9 +47,7 @@ func TestDeadEventsKeepTheirOrigin(t *testing.T) {
 			t.Errorf("of an older file: %v", err)
 		}
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, db.Close())
 	b := start(t, path, patient, nil)
 	defer b.stop()
 	garbage, field := malformed("garbage"), malformed(`{"user_id":1}`)
@@ -96,12 +91,8 @@ func TestProductMissing(t *testing.T) {
 	}
 	missing(3, 2)
 	last, err := Last(context.Background(), b.read, 1, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := MarkFolded(context.Background(), b.writer, 1, []string{last[0].MessageID, last[1].MessageID, "another"}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, MarkFolded(context.Background(), b.writer, 1, []string{last[0].MessageID, last[1].MessageID, "another"}))
 	missing(1, 2)
 	if last, err = Last(context.Background(), b.read, 1, 1); err != nil || last[0].State != StateFolded || last[0].SettledAt == 0 {
 		t.Errorf("%+v, %v", last, err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // BenchmarkAdd stores 1000 new events per call, BenchmarkSettle marks them: see
@@ -32,9 +33,7 @@ func benchmark(b *testing.B, marks bool) {
 			b.StartTimer()
 		}
 		_, ds, err := in.Add(context.Background(), arrivals)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		if marks {
 			b.StartTimer()
 			settle(ds, engine.Folded)

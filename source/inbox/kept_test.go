@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // kept are arrivals whose source keeps their bodies.
@@ -23,9 +24,7 @@ func kept(arrivals ...Arrival) []Arrival {
 func (b *bench) bodies(t fataler) (n int64) {
 	t.Helper()
 	err := queryRow(b.read.Query, []any{&n}, `SELECT (SELECT count(*) FROM pending_bodies) + (SELECT count(*) FROM inbox WHERE body <> x'')`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return n
 }
 
@@ -51,9 +50,7 @@ func TestKeptBodiesAreDeletedWhenSettled(t *testing.T) {
 		t.Errorf("%d bodies of settled events", n)
 	}
 	var bytes int64
-	if err := queryRow(b.read.Query, []any{&bytes}, `SELECT page_count * page_size FROM pragma_page_count, pragma_page_size`); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, queryRow(b.read.Query, []any{&bytes}, `SELECT page_count * page_size FROM pragma_page_count, pragma_page_size`))
 	if all := int64(rounds * size * padding); bytes > all/4 {
 		t.Errorf("the file has %d bytes after %d bytes of settled bodies", bytes, all)
 	}
@@ -151,9 +148,7 @@ func TestFileWithoutPendingBodies(t *testing.T) {
 		_, err := tx.Exec(`DROP TABLE pending_bodies`)
 		return err
 	}
-	if err := b.writer.Write(context.Background(), drop); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.writer.Write(context.Background(), drop))
 	// A reader beside it does not need the table.
 	if got, err := Last(context.Background(), b.ports.Reader, 1, 10); err != nil || len(got) != 4 {
 		t.Errorf("%d events, %v", len(got), err)

@@ -18,6 +18,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 func TestMain(m *testing.M) {
@@ -188,25 +189,19 @@ func start(t fataler, path string, config Config, profiles Loader) *bench {
 	t.Helper()
 	open := func(pragmas string) *sql.DB {
 		db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)&"+pragmas)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return db
 	}
 	b := &bench{path: path}
 	b.write = open("_pragma=journal_mode(wal)&_pragma=synchronous(off)")
 	b.read = open("_pragma=query_only(1)")
 	conn, err := b.write.Conn(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b.writer = newGroupWriter(conn)
 	b.Inbox, err = New(context.Background(), Ports{
 		Writer: b.writer, Reader: b.read, Profiles: profiles, Log: slog.New(slog.DiscardHandler),
 	}, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return b
 }
 
@@ -260,9 +255,7 @@ func malformed(body string) Arrival {
 func (b *bench) add(t fataler, arrivals ...Arrival) []profile.Delivery {
 	t.Helper()
 	_, deliveries, err := b.Add(context.Background(), arrivals)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return deliveries
 }
 
@@ -274,17 +267,13 @@ func settle(deliveries []profile.Delivery, o engine.Outcome) {
 
 func (b *bench) idle(t fataler) {
 	t.Helper()
-	if err := b.Idle(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.Idle(context.Background()))
 }
 
 func (b *bench) pending(t fataler) int {
 	t.Helper()
 	n, err := b.Pending(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return n
 }
 
@@ -296,9 +285,7 @@ func recovered(t fataler, b *bench) []profile.Delivery {
 		all = append(all, ds...)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return all
 }
 
@@ -322,9 +309,7 @@ func (b *bench) letters(t fataler) (all []deadEvent) {
 		all = append(all, d)
 		return err
 	}, `SELECT coalesce(message_id, ''), coalesce(user_id, 0), reason, detail, body, first_at, last_at, times FROM dead ORDER BY id`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return all
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // model is what a file must hold after any sequence of calls.
@@ -32,9 +33,7 @@ func TestInboxEqualsItsModel(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp(dir, "model")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		config := Config{RetryDelay: MaxRetryDelay} // no retries: Retry is dead
 		path := filepath.Join(dir, "inbox.db")
 		b := start(t, path, config, nil)
@@ -126,20 +125,14 @@ func (m *model) check(t *rapid.T, b *bench) {
 	}
 	got := map[string]State{}
 	rows, err := b.read.Query(`SELECT message_id, state FROM inbox`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for rows.Next() {
 		var id string
 		var state State
-		if err := rows.Scan(&id, &state); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, rows.Scan(&id, &state))
 		got[id] = state
 	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(rows.Err(), rows.Close()))
 	if !maps.Equal(got, m.state) {
 		t.Fatalf("states %v, want %v", got, m.state)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // Promise(away/worker-killed, shutdown/lite)
@@ -125,9 +126,7 @@ func TestRecoverKeepsTheIdentity(t *testing.T) {
 		_, err := tx.Exec(`UPDATE inbox SET received_at = received_at - 86400000`)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b.kill()
 	again := start(t, path, patient, nil)
 	defer again.stop()

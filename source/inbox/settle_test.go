@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 func TestVerdictsReachTheFile(t *testing.T) {
@@ -30,9 +31,7 @@ func TestVerdictsReachTheFile(t *testing.T) {
 	}
 	b.idle(t)
 	got, err := Last(context.Background(), b.ports.Reader, 1, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i, want := range []State{StateFolded, StateDuplicate, StateProductMissing, StateUserErased, StateDead, StatePending, StateDead} {
 		if e := got[len(got)-1-i]; e.State != want || (e.SettledAt == 0) != (want == StatePending) {
 			t.Errorf("event %d is %s at %d, want %s", i, e.State, e.SettledAt, want)
@@ -120,9 +119,7 @@ func TestOneFunctionTakesAllCollectedMarks(t *testing.T) {
 		if len(jobs) != 1 {
 			t.Fatalf("%d functions queued, want 1", len(jobs))
 		}
-		if err := real.Write(context.Background(), jobs[0].fn); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, real.Write(context.Background(), jobs[0].fn))
 		if n := b.pending(t); n != want {
 			t.Errorf("%d pending, want %d", n, want)
 		}
@@ -197,9 +194,7 @@ func TestMarksMayBeWrittenTwice(t *testing.T) {
 	m := []mark{{seq: 1, state: StateDead, reason: "zero_vector"}, {seq: 2, state: StateFolded}}
 	for range 2 {
 		err := b.writer.Write(context.Background(), func(tx Tx) error { return writeMarks(tx, m, ds[0].Event.OccurredAt.Time()) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	if l := b.letters(t); len(l) != 1 || l[0].Times != 1 || b.pending(t) != 0 {
 		t.Errorf("letters %+v", l)
@@ -244,9 +239,7 @@ func TestRefusedMarkFunctionIsQueuedAgain(t *testing.T) {
 		if jobs = s.take(); len(jobs) != 1 {
 			t.Fatalf("%d functions queued after the pause", len(jobs))
 		}
-		if err := b.writer.Write(context.Background(), jobs[0].fn); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.writer.Write(context.Background(), jobs[0].fn))
 		jobs[0].done(nil)
 		b.idle(t)
 		if n := b.pending(t); n != 0 {

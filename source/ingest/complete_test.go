@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 func TestComplete(t *testing.T) {
@@ -17,9 +18,7 @@ func TestComplete(t *testing.T) {
 		id    = `"message_id":"5ce2ebf7ec4a36ad2fa92b6cd3e3f37ccc0f9a5bd07d2b4ffcf4d19ef95cdfee"`
 	)
 	event, err := profile.ParseEvent([]byte(start+"}"), time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	given := `"message_id":"` + event.MessageID + `"`
 	for _, tc := range []struct{ name, body, want string }{
 		{"nothing there", start + "}", start + `,` + given + `,"version":"1.0"}`},
@@ -95,12 +94,8 @@ func checkCompleted(t testing.TB, came, stored string) {
 		t.Fatalf("%q became %q: %+v %v, %+v %v", came, stored, was, err, is, errStored)
 	}
 	var before, after map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(came), &before); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(stored), &after); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(came), &before))
+	must.OK(t, json.Unmarshal([]byte(stored), &after))
 	if textOf(after["message_id"]) != was.MessageID || textOf(after["version"]) != "1.0" {
 		t.Fatalf("%q became %q: not complete", came, stored)
 	}

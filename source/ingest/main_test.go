@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/httpapi"
 )
 
@@ -90,9 +91,7 @@ func onLoopback(tokens ...string) httpapi.Config {
 func newTestServer(t testing.TB, c httpapi.Config, s Store) *httpapi.Server {
 	t.Helper()
 	server, err := httpapi.NewServer(c, newTestHandler(s).Handler)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return server
 }
 

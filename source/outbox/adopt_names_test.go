@@ -3,6 +3,8 @@ package outbox
 import (
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 // A column or an index of the shop's with a name of keyfold's is refused before the table
@@ -17,7 +19,7 @@ func TestAdoptRefusesNames(t *testing.T) {
 			onShops(t, func(t *testing.T, db *Database) {
 				exec(t, db, "ALTER TABLE user_interactions ADD COLUMN "+column)
 				_, err := db.Adopt(t.Context(), adoptInPlace, AdoptOptions{})
-				expectFault(t, err, reasonSchema, "nothing was changed", name)
+				must.Fault(t, err, reasonSchema, "nothing was changed", name)
 				unchanged(t, db)
 			})
 		})
@@ -30,7 +32,7 @@ func TestAdoptRefusesNames(t *testing.T) {
 			exec(t, db, "CREATE TABLE mails (n INT)")
 			exec(t, db, "CREATE INDEX idx_unsent ON mails (n)")
 			_, err := db.Adopt(t.Context(), adoptInPlace, AdoptOptions{})
-			expectFault(t, err, reasonSchema, "nothing was changed", "idx_unsent")
+			must.Fault(t, err, reasonSchema, "nothing was changed", "idx_unsent")
 			unchanged(t, db)
 		})
 	}
@@ -56,11 +58,11 @@ func TestAdoptRefusesMarks(t *testing.T) {
 				exec(t, db, "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at, processed_to_queue) "+
 					"VALUES (7, 'product_view', 1, '2026-02-10 14:30:00', "+mark+")")
 				_, err := db.Adopt(t.Context(), adoptInPlace, AdoptOptions{})
-				expectFault(t, err, reasonSchema, "nothing was changed", "processed_to_queue", "1 row(s)")
+				must.Fault(t, err, reasonSchema, "nothing was changed", "processed_to_queue", "1 row(s)")
 				unchanged(t, db)
 				exec(t, db, "UPDATE user_interactions SET processed_to_queue = NULL")
 				_, err = db.Adopt(t.Context(), adoptInPlace, AdoptOptions{})
-				must(t, err)
+				must.OK(t, err)
 			})
 		}
 	}
@@ -73,7 +75,7 @@ func TestAdoptRefusesMarks(t *testing.T) {
 func TestAdoptATableWithZeroDates(t *testing.T) {
 	db := shopDatabase(t, "mariadb")
 	conn, err := db.pool.Conn(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	defer conn.Close()
 	for _, statement := range []string{
 		"SET SESSION sql_mode = ''",
@@ -83,11 +85,11 @@ func TestAdoptATableWithZeroDates(t *testing.T) {
 		"INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at) VALUES (7, 'product_view', 1, '2026-02-10 14:30:00')",
 	} {
 		_, err := conn.ExecContext(t.Context(), statement)
-		must(t, err)
+		must.OK(t, err)
 	}
 	_, err = db.Adopt(t.Context(), adoptInPlace, AdoptOptions{})
-	must(t, err)
-	must(t, db.Setup(t.Context(), SetupOptions{}))
+	must.OK(t, err)
+	must.OK(t, db.Setup(t.Context(), SetupOptions{}))
 	b := &broker{}
 	running(t, NewRelay(db, b, brisk(), quiet))
 	drained(t, db)

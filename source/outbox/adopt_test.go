@@ -13,6 +13,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/sqltest"
 )
 
@@ -61,7 +62,7 @@ func shopURL(t *testing.T, name string) string {
 		return postgresURL(t)
 	default:
 		file := filepath.Join(t.TempDir(), "shop.db")
-		must(t, os.WriteFile(file, nil, 0o600))
+		must.OK(t, os.WriteFile(file, nil, 0o600))
 		return "sqlite://" + file
 	}
 }
@@ -71,7 +72,7 @@ func shopURL(t *testing.T, name string) string {
 func shopHistory(t *testing.T, db *Database, rows, sent int) {
 	t.Helper()
 	begin := time.Now().Add(-24 * time.Hour)
-	must(t, db.transact(t.Context(), "fill", func(tx *sql.Tx) error {
+	must.OK(t, db.transact(t.Context(), "fill", func(tx *sql.Tx) error {
 		for first := 0; first < rows; first += 1000 {
 			var values []string
 			var args []any
@@ -113,7 +114,7 @@ func TestAdoptInPlaceBesideTheShop(t *testing.T) {
 	onShops(t, func(t *testing.T, db *Database) {
 		rows, sent := volume(1700, 1_000_000), volume(1600, 990_000)
 		shopHistory(t, db, rows, sent)
-		expectFault(t, db.Setup(t.Context(), SetupOptions{}), reasonSchema, "outbox.Adopt")
+		must.Fault(t, db.Setup(t.Context(), SetupOptions{}), reasonSchema, "outbox.Adopt")
 		stop, inserted := make(chan struct{}), make(chan int)
 		go func() {
 			n := 0
@@ -147,16 +148,16 @@ func TestAdoptInPlaceBesideTheShop(t *testing.T) {
 				t.Error("a relay could start with half a table")
 			}
 			if kill > 0 {
-				expectFault(t, db.Setup(t.Context(), SetupOptions{}), reasonSchema, "not finished")
+				must.Fault(t, db.Setup(t.Context(), SetupOptions{}), reasonSchema, "not finished")
 			}
 		}
 		done, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
-		must(t, err)
+		must.OK(t, err)
 		if done.After < done.Before {
 			t.Errorf("adopted %+v", done)
 		}
-		must(t, db.Setup(t.Context(), SetupOptions{}))
-		must(t, db.Check(t.Context()))
+		must.OK(t, db.Setup(t.Context(), SetupOptions{}))
+		must.OK(t, db.Check(t.Context()))
 		b := &broker{}
 		running(t, NewRelay(db, b, brisk(), quiet))
 		close(stop)
@@ -166,7 +167,7 @@ func TestAdoptInPlaceBesideTheShop(t *testing.T) {
 		b.expectOrder(t)
 		all := rowsOf(t, db, Filter{})
 		ids, err := collect(t.Context(), db.pool, column[int64], "SELECT COUNT(*) FROM keyfold_event_ids")
-		must(t, err)
+		must.OK(t, err)
 		if len(all) != rows+n || ids[0] != int64(rows+n) {
 			t.Errorf("the history has %d rows and %d ids, want %d", len(all), ids[0], rows+n)
 		}
@@ -182,7 +183,7 @@ func TestAdoptOddRows(t *testing.T) {
 		exec(t, db, "UPDATE user_interactions SET product_id = 1, user_id = 1, occurred_at = '2026-02-10 14:30:00' WHERE id < 3")
 		exec(t, db, "UPDATE user_interactions SET product_id = NULL WHERE id = 3")
 		done, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{Backfill: true})
-		must(t, err)
+		must.OK(t, err)
 		if want := (Adopted{Table: "user_interactions", Before: 4, After: 4, Taken: 4, History: 1, Duplicates: 1, NoEvents: 1}); done != want {
 			t.Errorf("adopted %+v, want %+v", done, want)
 		}
@@ -190,7 +191,7 @@ func TestAdoptOddRows(t *testing.T) {
 			t.Errorf("waiting: %+v", backlog)
 		}
 		again, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
-		if must(t, err); again.Taken != 0 {
+		if must.OK(t, err); again.Taken != 0 {
 			t.Errorf("adopted again %+v", again)
 		}
 	})
@@ -205,9 +206,9 @@ func TestAdoptedNULLsAreUnsent(t *testing.T) {
 		shopHistory(t, db, 6, 2)
 		exec(t, db, "UPDATE user_interactions SET processed_to_queue = NULL WHERE id > 4")
 		_, err := db.Adopt(t.Context(), adoptInPlace, AdoptOptions{Backfill: true})
-		must(t, err)
+		must.OK(t, err)
 		nulls, err := db.countOld(t.Context(), "SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue IS NULL")
-		must(t, err)
+		must.OK(t, err)
 		if b := backlog(t, db); b.Backfill != 4 || b.Unsent != 0 || nulls != 0 {
 			t.Errorf("%d rows are NULL; waiting: %+v", nulls, b)
 		}
@@ -221,23 +222,23 @@ func TestAdoptedNULLsAreUnsent(t *testing.T) {
 func TestAdoptAMessengerOutboxIntoSeconds(t *testing.T) {
 	onShops(t, func(t *testing.T, db *Database) {
 		_, err := db.Adopt(t.Context(), adoptInPlace, AdoptOptions{})
-		must(t, err)
-		must(t, db.Setup(t.Context(), SetupOptions{}))
+		must.OK(t, err)
+		must.OK(t, db.Setup(t.Context(), SetupOptions{}))
 		exec(t, db, messengerTable)
 		const rows = 600
 		tx, err := db.pool.Begin()
-		must(t, err)
+		must.OK(t, err)
 		for i := range rows {
 			at := any(nil)
 			if i < 500 {
 				at = timeText(engine.Now())
 			}
 			_, err := tx.Exec("INSERT INTO messenger_outbox (id, body, headers, queue_name, delivered_at) VALUES (?, ?, '{}', 'outbox', ?)", i+1, string(view(t, int32(i%20+1), i).Body), at)
-			must(t, err)
+			must.OK(t, err)
 		}
-		must(t, tx.Commit())
+		must.OK(t, tx.Commit())
 		done, err := db.Adopt(t.Context(), adoptByCopy, AdoptOptions{Backfill: true})
-		must(t, err)
+		must.OK(t, err)
 		if done.Taken != rows || done.History != 500 {
 			t.Errorf("adopted %+v", done)
 		}
@@ -282,7 +283,7 @@ func TestAdoptAMessengerOutbox(t *testing.T) {
 		exec(t, db, messengerTable)
 		const rows = 600
 		tx, err := db.pool.Begin()
-		must(t, err)
+		must.OK(t, err)
 		for i := range rows {
 			at := any(nil)
 			if i < 350 {
@@ -293,20 +294,20 @@ func TestAdoptAMessengerOutbox(t *testing.T) {
 				body = fmt.Sprintf(`O:36:"Symfony\Component\Messenger\Envelope":%d`, i)
 			}
 			_, err := tx.Exec("INSERT INTO messenger_outbox (id, body, headers, queue_name, delivered_at) VALUES (?, ?, '{}', 'outbox', ?)", i+1, body, at)
-			must(t, err)
+			must.OK(t, err)
 		}
-		must(t, tx.Commit())
+		must.OK(t, tx.Commit())
 		ctx, cancel := context.WithCancel(t.Context())
 		if _, err := db.Adopt(ctx, "messenger_outbox", AdoptOptions{Progress: func(int64) { cancel() }}); err == nil {
 			t.Error("a run that is stopped ends well")
 		}
 		rest, err := db.Adopt(t.Context(), "messenger_outbox", AdoptOptions{})
-		must(t, err)
+		must.OK(t, err)
 		if rest.Taken != 100 || rest.NoEvents != 1 {
 			t.Errorf("the rest is %+v", rest)
 		}
 		again, err := db.Adopt(t.Context(), "messenger_outbox", AdoptOptions{})
-		must(t, err)
+		must.OK(t, err)
 		if again.Duplicates != 594 || again.History != 0 || again.NoEvents != 6 {
 			t.Errorf("once more is %+v", again)
 		}
@@ -322,6 +323,6 @@ func TestAdoptAMessengerOutbox(t *testing.T) {
 	if err := CheckAdopt("shop_events"); err == nil {
 		t.Error("another table is taken over")
 	} else {
-		expectFault(t, err, reasonSchema, "RENAME TO user_interactions")
+		must.Fault(t, err, reasonSchema, "RENAME TO user_interactions")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // userColumns are types of user_id that a shop's table may have, with values of theirs
@@ -50,12 +51,12 @@ func TestAdoptedUserIDsOutOfRange(t *testing.T) {
 				insert("FALSE")
 				insert("TRUE")
 				done, err := db.Adopt(t.Context(), adoptInPlace, AdoptOptions{})
-				must(t, err)
+				must.OK(t, err)
 				if want := int64(len(users)); done.NoEvents != want || done.History != 1 {
 					t.Errorf("adopted %+v, want %d rows without an event", done, want)
 				}
 				insert("FALSE") // as the checkout does before setup goes on
-				must(t, db.Setup(t.Context(), SetupOptions{}))
+				must.OK(t, db.Setup(t.Context(), SetupOptions{}))
 				insert("FALSE")
 				b := &broker{}
 				running(t, NewRelay(db, b, brisk(), quiet))
@@ -77,9 +78,9 @@ func TestAdoptedShards(t *testing.T) {
 	onShops(t, func(t *testing.T, db *Database) {
 		shopHistory(t, db, 100, 0)
 		_, err := db.Adopt(t.Context(), adoptInPlace, AdoptOptions{})
-		must(t, err)
+		must.OK(t, err)
 		expectShards(t, db)
-		must(t, db.Setup(t.Context(), SetupOptions{}))
+		must.OK(t, db.Setup(t.Context(), SetupOptions{}))
 		for _, user := range []int32{1, 2147483647, 1618033989, 99} {
 			exec(t, db, "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at) VALUES (?, 'product_view', 1, '2026-02-10 14:30:00')", user)
 		}
@@ -111,7 +112,7 @@ func TestAdoptRefusesTypes(t *testing.T) {
 				exec(t, db, strings.Replace(shopTables[name], change[0], change[1], 1))
 				_, err := db.Adopt(t.Context(), adoptInPlace, AdoptOptions{})
 				column, _, _ := strings.Cut(change[1], " ")
-				expectFault(t, err, reasonSchema, column, "type")
+				must.Fault(t, err, reasonSchema, column, "type")
 				unchanged(t, db)
 			})
 		}
@@ -124,7 +125,7 @@ func expectShards(t *testing.T, db *Database) {
 		err = s.Scan(&row[0], &row[1])
 		return row, err
 	}, "SELECT user_id, shard FROM user_interactions")
-	must(t, err)
+	must.OK(t, err)
 	for _, row := range rows {
 		if want := engine.SlotOf(int32(row[0])); row[1] != int64(want) {
 			t.Errorf("user %d has the shard %d, want %d", row[0], row[1], want)

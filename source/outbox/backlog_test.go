@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/metric"
+	"keyfold/internal/testserver/must"
 )
 
 // While the database does not answer, a scrape tells what it answered last, and how old the
@@ -61,7 +62,7 @@ func TestBacklogOldestAndLeftToABackfill(t *testing.T) {
 		fill(t, db, 20, 300)
 		exec := func(statement string) {
 			_, err := db.pool.Exec(statement)
-			must(t, err)
+			must.OK(t, err)
 		}
 		// Rows of the past were taken over; the oldest of today has a high id.
 		exec("UPDATE user_interactions SET shard = shard + 64, created_at = '2020-01-01 00:00:00.000' WHERE id <= 100")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/sqltest"
 )
 
@@ -57,7 +58,7 @@ func BenchmarkRelay(b *testing.B) {
 				r := NewRelay(db, &broker{before: func() { time.Sleep(5 * time.Millisecond) }}, RelayConfig{}, quiet)
 				b.ResetTimer()
 				stop := running(b, r)
-				eventually(b, "everything is sent", func() bool { return r.Stats.Sent.Load() >= int64(b.N) })
+				must.Hold(b, "everything is sent", func() bool { return r.Stats.Sent.Load() >= int64(b.N) })
 				b.StopTimer()
 				stop()
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")

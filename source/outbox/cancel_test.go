@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 )
 
@@ -14,12 +15,12 @@ func TestACancelledStatementsConnectionIsNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)
 	d, err := Open(server.URL(server.Database(t, "")))
-	must(t, err)
+	must.OK(t, err)
 	defer d.Close()
 	d.pool.SetMaxOpenConns(1)
 	backend := func() (pid int) {
 		t.Helper()
-		must(t, d.pool.QueryRowContext(t.Context(), "SELECT pg_backend_pid()").Scan(&pid))
+		must.OK(t, d.pool.QueryRowContext(t.Context(), "SELECT pg_backend_pid()").Scan(&pid))
 		return pid
 	}
 	before := backend()

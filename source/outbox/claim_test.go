@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // One process publishes from an SQLite file: of two, the second says who has to
@@ -17,10 +18,10 @@ import (
 func TestASQLiteFileHasOneRelay(t *testing.T) {
 	folder := t.TempDir()
 	link := filepath.Join(t.TempDir(), "link")
-	must(t, os.Symlink(folder, link))
+	must.OK(t, os.Symlink(folder, link))
 	// The file is still to be made when its path is looked at first.
 	first := openAt(t, "sqlite://"+filepath.Join(link, "outbox.db"))
-	must(t, os.Symlink(filepath.Join(folder, "outbox.db"), filepath.Join(folder, "other.db")))
+	must.OK(t, os.Symlink(filepath.Join(folder, "outbox.db"), filepath.Join(folder, "other.db")))
 	second := openAt(t, "sqlite://"+filepath.Join(folder, "other.db"))
 	fill(t, first, 5, 50)
 	var one, other broker
@@ -39,8 +40,8 @@ func TestASQLiteFileHasOneRelay(t *testing.T) {
 		t.Errorf("a second process: %v", err)
 	}
 	running(t, late)
-	eventually(t, "the relay says why it publishes nothing", func() bool { return engine.ReasonOf(late.Fault()) == "relayed_elsewhere" })
-	must(t, first.Close())
+	must.Hold(t, "the relay says why it publishes nothing", func() bool { return engine.ReasonOf(late.Fault()) == "relayed_elsewhere" })
+	must.OK(t, first.Close())
 	drained(t, second)
 	one.expectOrder(t)
 	if other.calls == 0 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // A run frees no more rows than its limit, the oldest first, and what is not sent stays.
@@ -29,7 +30,7 @@ func TestCleanupHasALimit(t *testing.T) {
 			}
 		}
 		rows, err := collect(t.Context(), db.pool, column[int64], "SELECT id FROM user_interactions WHERE body IS NOT NULL")
-		must(t, err)
+		must.OK(t, err)
 		if len(rows) != 1 || c.Stats.Runs.Load() != 3 || c.Stats.Last.Load() == 0 {
 			t.Errorf("rows %v have a body after %d runs", rows, c.Stats.Runs.Load())
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // What waits to be published again stays, however long ago it was sent: cleanup
@@ -15,7 +16,7 @@ func TestCleanupLeavesWhatWaitsAgain(t *testing.T) {
 		now := engine.Now()
 		day := engine.Millis(24 * time.Hour / time.Millisecond)
 		_, err := db.pool.Exec("UPDATE user_interactions SET sent_at = ?, occurred_at = ?, created_at = ?", timeText(now-10*day), timeText(now-11*day), timeText(now-11*day))
-		must(t, err)
+		must.OK(t, err)
 		n, err := db.Cleanup(t.Context(), now-7*day, CleanupOptions{Chunk: 20, Pause: 1, Progress: func(int64) {
 			t.Error("a chunk had rows to delete")
 		}})

@@ -13,6 +13,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // shopInsert runs a shop's INSERT, with the specification's columns alone.
@@ -51,7 +52,7 @@ func TestAShopsInsertIsACompleteEvent(t *testing.T) {
 		}
 		id := profile.MessageID(7, profile.Search, "größe 42 <b>", "2026-02-10T14:30:00.250+00:00")
 		event, err := profile.ParseEvent([]byte(bodies[7][0]), time.Now())
-		must(t, err)
+		must.OK(t, err)
 		if event.MessageID != id || event.Phrase != "größe 42 <b>" || event.ProductID != 0 || !strings.Contains(bodies[7][0], `"metadata":{"device"`) {
 			t.Errorf("the search is published as %s, want the id %s", bodies[7][0], id)
 		}
@@ -96,10 +97,10 @@ func TestARepeatedRowIsADuplicate(t *testing.T) {
 		shopInsert(t, db, 1, "product_view", nil, 5, "2026-02-10 14:30:00", nil)
 		shopInsert(t, db, 1, "product_view", nil, 5, "2026-02-10 14:30:00.000", nil)
 		_, err := db.pool.Exec("INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at, message_id) VALUES (1, 'product_view', 6, '2026-02-10 14:30:00', 'a'), (1, 'product_view', 7, '2026-02-10 14:30:00', 'a')")
-		must(t, err)
+		must.OK(t, err)
 		add(t, s, search(t, 1, "shoes", "posted"))
 		_, err = db.pool.Exec("INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at, message_id) VALUES (1, 'product_view', 6, '2026-02-10 14:30:00', 'posted')")
-		must(t, err)
+		must.OK(t, err)
 		b := &broker{}
 		r := NewRelay(db, b, brisk(), quiet)
 		running(t, r)
@@ -109,7 +110,7 @@ func TestARepeatedRowIsADuplicate(t *testing.T) {
 			t.Errorf("%d duplicates, want 3", n)
 		}
 		shopInsert(t, db, 1, "product_view", nil, 5, "2026-02-10 14:30:00", nil)
-		eventually(t, "the repeated row is marked", func() bool {
+		must.Hold(t, "the repeated row is marked", func() bool {
 			n, err := db.countOld(t.Context(), "SELECT COUNT(*) FROM user_interactions WHERE duplicate = TRUE AND processed_to_queue = TRUE")
 			return err == nil && n == 4
 		})
@@ -220,7 +221,7 @@ func TestPrune(t *testing.T) {
 		waits := search(t, 2, "boots", "waits")
 		add(t, s, old, young, waits)
 		_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = created_at WHERE user_id = 1")
-		must(t, err)
+		must.OK(t, err)
 		floor := engine.MillisOf(time.Now().Add(-2 * time.Hour))
 		if n, err := db.Prune(t.Context(), floor, CleanupOptions{DryRun: true}); n != 1 || err != nil {
 			t.Errorf("a dry run counts %d rows, %v", n, err)
@@ -270,7 +271,7 @@ func TestPruneBesidePosts(t *testing.T) {
 		}
 		add(t, s, all...)
 		_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = created_at")
-		must(t, err)
+		must.OK(t, err)
 		times := make([]engine.Millis, len(all))
 		for i := range all {
 			times[i] = all[i].Event.OccurredAt
@@ -293,7 +294,7 @@ func TestPruneBesidePosts(t *testing.T) {
 				}
 			}
 		}
-		must(t, <-done)
+		must.OK(t, <-done)
 	})
 }
 
@@ -337,16 +338,16 @@ func TestARowThatAnotherRelayCompleted(t *testing.T) {
 		}
 		r := NewRelay(db, &broker{}, brisk(), quiet)
 		rows, err := collect(t.Context(), db.pool, scanStored, "SELECT "+rowColumns+" FROM user_interactions ORDER BY id")
-		must(t, err)
+		must.OK(t, err)
 		other := newCompletion()
-		must(t, db.transact(t.Context(), "complete", func(tx *sql.Tx) error { return db.complete(t.Context(), tx, []int64{rows[0].ID}, &other) }))
+		must.OK(t, db.transact(t.Context(), "complete", func(tx *sql.Tx) error { return db.complete(t.Context(), tx, []int64{rows[0].ID}, &other) }))
 		if whole, resolved, err := r.complete(t.Context(), db.pool, rows); len(whole) != 0 || resolved != 0 || err != nil || len(other.entries) != 1 {
 			t.Errorf("%d rows may be published, %d are resolved, %v; another relay completed %d", len(whole), resolved, err, len(other.entries))
 		}
 		rows, err = collect(t.Context(), db.pool, scanStored, "SELECT "+rowColumns+" FROM user_interactions ORDER BY id")
-		must(t, err)
+		must.OK(t, err)
 		whole, resolved, err := r.complete(t.Context(), db.pool, rows)
-		if must(t, err); resolved != 0 || len(whole) != 2 || whole[0].ID > whole[1].ID {
+		if must.OK(t, err); resolved != 0 || len(whole) != 2 || whole[0].ID > whole[1].ID {
 			t.Errorf("read again: %d rows, %d resolved", len(whole), resolved)
 		}
 	})

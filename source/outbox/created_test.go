@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // The database gives created_at in UTC to a row of a shop's session, whatever time zone
@@ -29,8 +30,8 @@ func TestCreatedAtIsUTC(t *testing.T) {
 	t.Run("adopted", func(t *testing.T) {
 		onShops(t, func(t *testing.T, db *Database) {
 			_, err := db.Adopt(t.Context(), adoptInPlace, AdoptOptions{})
-			must(t, err)
-			must(t, db.Setup(t.Context(), SetupOptions{}))
+			must.OK(t, err)
+			must.OK(t, db.Setup(t.Context(), SetupOptions{}))
 			check(t, db)
 		})
 	})
@@ -41,8 +42,8 @@ func TestCreatedAtIsUTC(t *testing.T) {
 			db := shopDatabase(t, name)
 			exec(t, db, timesAs(shopTables[name], kind))
 			_, err := db.Adopt(t.Context(), adoptInPlace, AdoptOptions{})
-			must(t, err)
-			must(t, db.Setup(t.Context(), SetupOptions{}))
+			must.OK(t, err)
+			must.OK(t, db.Setup(t.Context(), SetupOptions{}))
 			check(t, db)
 		})
 	}
@@ -51,7 +52,7 @@ func TestCreatedAtIsUTC(t *testing.T) {
 // insertInZone inserts as a shop's session in a time zone does.
 func insertInZone(t *testing.T, db *Database, zone string) {
 	t.Helper()
-	must(t, db.transact(t.Context(), "insert", func(tx *sql.Tx) error {
+	must.OK(t, db.transact(t.Context(), "insert", func(tx *sql.Tx) error {
 		set := map[string]string{MySQL: "SET time_zone = '" + zone + "'", PostgreSQL: "SET LOCAL TIME ZONE INTERVAL '" + zone + "' HOUR TO MINUTE"}
 		kind := string(db.words.migrations)
 		if statement, ok := set[kind]; ok {

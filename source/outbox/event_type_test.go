@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine/causes"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // The column event_type takes each type, as the last migration that names the four has them, with the shop's.
@@ -22,9 +23,7 @@ func TestEventTypesOfTheColumn(t *testing.T) {
 	list := regexp.MustCompile(`(?:ENUM|event_type IN) ?\(([^)]*)\)`)
 	for _, flavour := range []string{MySQL, MariaDB, PostgreSQL, SQLite} {
 		text, err := SQL(flavour, SetupOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		found := list.FindAllStringSubmatch(text, -1)
 		if len(found) == 0 {
 			t.Fatalf("%s: no list of types", flavour)
@@ -53,10 +52,10 @@ func TestColumnThatLacksTheShopsTypes(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		before := columnOptions(t, db)
 		lack(t, db)
-		expectFault(t, db.Check(t.Context()), reasonSchema, "does not take outbox_wish, outbox_return, outbox_question")
-		must(t, db.Setup(t.Context(), SetupOptions{}))
-		must(t, db.Check(t.Context()))
-		must(t, db.Setup(t.Context(), SetupOptions{}))
+		must.Fault(t, db.Check(t.Context()), reasonSchema, "does not take outbox_wish, outbox_return, outbox_question")
+		must.OK(t, db.Setup(t.Context(), SetupOptions{}))
+		must.OK(t, db.Check(t.Context()))
+		must.OK(t, db.Setup(t.Context(), SetupOptions{}))
 		shopInsert(t, db, 1, "outbox_return", nil, 7, recently(2), nil)
 		shopInsert(t, db, 1, "outbox_wish", nil, 8, recently(3), nil)
 		shopInsert(t, db, 1, "of_another_process", nil, 9, recently(4), nil)
@@ -67,7 +66,7 @@ func TestColumnThatLacksTheShopsTypes(t *testing.T) {
 			t.Errorf("the column was %q, and is %q", before, after)
 		}
 		counts, err := db.ProductCounts(t.Context(), 7, []profile.EventType{profile.ParseEventType("outbox_return")})
-		must(t, err)
+		must.OK(t, err)
 		if want := map[int32]int64{7: 1, 8: 1, 9: 1}; !maps.Equal(counts, want) {
 			t.Errorf("%v events of products, want %v without the return", counts, want)
 		}
@@ -83,14 +82,14 @@ func columnOptions(t *testing.T, db *Database) []string {
 	}
 	options, err := collect(t.Context(), db.pool, column[string], `SELECT concat_ws('|', is_nullable, coalesce(column_default, '-'), collation_name, column_comment, ordinal_position)
 		FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'user_interactions' AND column_name = 'event_type'`)
-	must(t, err)
+	must.OK(t, err)
 	return options
 }
 
 // lack has the column take the four and one of another process, with a row.
 func lack(t *testing.T, db *Database) {
 	t.Helper()
-	must(t, db.settingUp(t.Context(), func(_ *sql.DB, conn *sql.Conn, flavour string) error {
+	must.OK(t, db.settingUp(t.Context(), func(_ *sql.DB, conn *sql.Conn, flavour string) error {
 		list, err := typeListOf(t.Context(), conn, flavour)
 		if err != nil {
 			return err
@@ -106,9 +105,9 @@ func TestAdoptTakesOwnTypes(t *testing.T) {
 	onShops(t, func(t *testing.T, db *Database) {
 		shopInsert(t, db, 1, "product_view", nil, 7, recently(1), nil)
 		_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
-		must(t, err)
-		must(t, db.Setup(t.Context(), SetupOptions{}))
-		must(t, db.Check(t.Context()))
+		must.OK(t, err)
+		must.OK(t, db.Setup(t.Context(), SetupOptions{}))
+		must.OK(t, db.Check(t.Context()))
 		shopInsert(t, db, 1, "outbox_return", nil, 7, recently(2), nil)
 	})
 }
@@ -118,10 +117,10 @@ func TestAdoptNamesATypeThatLacksTheShopsTypes(t *testing.T) {
 	exec(t, db, "CREATE TYPE kind AS ENUM ('search', 'product_view', 'product_click', 'product_purchase', 'outbox_wish', 'outbox_question')")
 	exec(t, db, strings.Replace(shopTables["postgres"], "event_type VARCHAR(20)", "event_type kind", 1))
 	_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
-	expectFault(t, err, reasonSchema, "lacks outbox_return: run ALTER TYPE kind ADD VALUE 'outbox_return', then this again")
+	must.Fault(t, err, reasonSchema, "lacks outbox_return: run ALTER TYPE kind ADD VALUE 'outbox_return', then this again")
 	exec(t, db, "ALTER TYPE kind ADD VALUE 'outbox_return'")
 	_, err = db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
-	must(t, err)
-	must(t, db.Setup(t.Context(), SetupOptions{}))
-	must(t, db.Check(t.Context()))
+	must.OK(t, err)
+	must.OK(t, db.Setup(t.Context(), SetupOptions{}))
+	must.OK(t, db.Check(t.Context()))
 }

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // insertSetAside inserts rows that were set aside.
 func insertSetAside(t *testing.T, db *Database, rows int) {
 	t.Helper()
-	must(t, db.transact(t.Context(), "fill", func(tx *sql.Tx) error {
+	must.OK(t, db.transact(t.Context(), "fill", func(tx *sql.Tx) error {
 		for first := 0; first < rows; first += 5000 {
 			n := min(5000, rows-first)
 			values := "(1, 'product_view', '2026-02-10 14:30:00', '2026-02-10 14:31:00.000', 7)"
@@ -30,9 +31,9 @@ func insertSetAside(t *testing.T, db *Database, rows int) {
 func failedOf(t *testing.T, db *Database) []FailedRow {
 	t.Helper()
 	ids, err := db.FailedIDs(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	rows, err := db.Failed(t.Context(), ids...)
-	must(t, err)
+	must.OK(t, err)
 	return rows
 }
 
@@ -44,7 +45,7 @@ func TestFailedRowsOfAnEnumeratedType(t *testing.T) {
 	exec(t, db, "CREATE TYPE kind AS ENUM ('search', 'product_view', 'outbox_wish', 'outbox_return', 'outbox_question')")
 	exec(t, db, strings.Replace(shopTables["postgres"], "event_type VARCHAR(20)", "event_type kind", 1))
 	_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
-	must(t, err)
+	must.OK(t, err)
 	insertSetAside(t, db, 2)
 	exec(t, db, "UPDATE user_interactions SET event_type = NULL WHERE id = 1")
 	if rows := failedOf(t, db); len(rows) != 2 || rows[0].EventType != "" || rows[1].EventType != "product_view" {
@@ -60,21 +61,21 @@ func TestFailedRowsOfAnEnumeratedType(t *testing.T) {
 func TestFailedRowsOfAnyColumns(t *testing.T) {
 	onShops(t, func(t *testing.T, db *Database) {
 		_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
-		must(t, err)
+		must.OK(t, err)
 		insertSetAside(t, db, 3)
 		exec(t, db, "UPDATE user_interactions SET event_type = NULL WHERE id = 1")
 		conn, err := db.pool.Conn(t.Context())
-		must(t, err)
+		must.OK(t, err)
 		defer conn.Close()
 		odd := map[string]string{MariaDB: "0000-00-00 00:00:00", PostgreSQL: "infinity", SQLite: "tomorrow"}
 		flavour, err := db.dialect.variant(t.Context(), conn)
-		must(t, err)
+		must.OK(t, err)
 		if flavour == MariaDB {
 			_, err := conn.ExecContext(t.Context(), "SET SESSION sql_mode = ''")
-			must(t, err)
+			must.OK(t, err)
 		}
 		_, err = conn.ExecContext(t.Context(), "UPDATE user_interactions SET created_at = ?, failed_at = ? WHERE id = 2", odd[flavour], odd[flavour])
-		must(t, err)
+		must.OK(t, err)
 		rows := failedOf(t, db)
 		if len(rows) != 3 || rows[0].EventType != "" || rows[1].StoredAt != 0 || rows[1].FailedAt != 0 || rows[2].FailedAt == 0 {
 			t.Fatalf("listed are %+v", rows)
@@ -97,7 +98,7 @@ func TestManyFailedRows(t *testing.T) {
 		const many = 300
 		insertSetAside(t, db, many)
 		found, err := collect(t.Context(), db.pool, column[int64], "SELECT id FROM user_interactions")
-		must(t, err)
+		must.OK(t, err)
 		var ids []int64
 		for n := range int64(70_000) { // most of them of no row
 			if ids = append(ids, 1_000_000+n); n%200 == 0 && len(found) > 0 {
@@ -131,7 +132,7 @@ func TestManyFailedRows(t *testing.T) {
 // Promise(outbox/failed-rows)
 func TestFailedRowsAreReadOnce(t *testing.T) {
 	db := shopDatabase(t, "mariadb")
-	must(t, db.Setup(t.Context(), SetupOptions{}))
+	must.OK(t, db.Setup(t.Context(), SetupOptions{}))
 	const rows = 5 * statementRows
 	insertSetAside(t, db, rows)
 	db.pool.SetMaxOpenConns(1) // the server counts by connection
@@ -141,7 +142,7 @@ func TestFailedRowsAreReadOnce(t *testing.T) {
 			err = s.Scan(&name, &n)
 			return n, err
 		}, "SHOW SESSION STATUS LIKE 'Handler_read%'")
-		must(t, err)
+		must.OK(t, err)
 		for _, n := range counts {
 			sum += n
 		}
@@ -162,7 +163,7 @@ func TestFailedRowsAreReadOnce(t *testing.T) {
 func TestFailedRowsKeepTheirReason(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		_, err := db.Prune(t.Context(), engine.MillisOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), CleanupOptions{})
-		must(t, err)
+		must.OK(t, err)
 		shopInsert(t, db, 1, "product_view", nil, 5, "2025-12-31 14:30:00", nil)
 		shopInsert(t, db, 2, "search", nil, nil, "2026-02-10 14:30:00", nil)
 		s := storeOn(t, db, StoreConfig{})
@@ -176,7 +177,7 @@ func TestFailedRowsKeepTheirReason(t *testing.T) {
 		b := &broker{answer: func(row Row) error { return answers[row.Event.UserID] }}
 		running(t, NewRelay(db, b, config, quiet))
 		want := map[int64]string{1: "before_history", 2: "search_without_phrase", 3: "unroutable", 4: "refused", 5: "too_large"}
-		eventually(t, "all but one are set aside", func() bool {
+		must.Hold(t, "all but one are set aside", func() bool {
 			add(t, s, view(t, 6, int(engine.Now()%1_000_000))) // attempts count where others are taken
 			return len(failedOf(t, db)) == len(want)
 		})

@@ -12,6 +12,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // All rows of a user go, in as many chunks as it takes, and no others.
@@ -27,10 +28,10 @@ func TestForgetDeletesAUsersRows(t *testing.T) {
 		}
 		add(t, storeOn(t, db, StoreConfig{}), other...)
 		_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = TRUE WHERE id % 3 = 0")
-		must(t, err)
+		must.OK(t, err)
 		count := func(user int32) int64 {
 			n, err := db.Count(t.Context(), Filter{UserID: user})
-			must(t, err)
+			must.OK(t, err)
 			return n
 		}
 		want := count(1)
@@ -76,7 +77,7 @@ func TestForgetArchivedLetters(t *testing.T) {
 			letters = append(letters, archivedOf(0, fmt.Sprintf("[%d] %d", 17+n%2, n)))
 		}
 		_, err := db.Archive(t.Context(), letters)
-		must(t, err)
+		must.OK(t, err)
 		want := Forgotten{Letters: letters17 + 1, Unread: 1}
 		if got, err := db.Forget(t.Context(), 17, mentioned, true); got != want || err != nil {
 			t.Errorf("counted are %+v (%v), want %+v", got, err, want)
@@ -97,10 +98,10 @@ const secret = "zanzibar lamp"
 func holdsSecret(t *testing.T, path string) bool {
 	t.Helper()
 	files, err := filepath.Glob(path + "*")
-	must(t, err)
+	must.OK(t, err)
 	for _, file := range files {
 		content, err := os.ReadFile(file)
-		must(t, err)
+		must.OK(t, err)
 		if bytes.Contains(content, []byte(secret)) {
 			return true
 		}
@@ -117,32 +118,32 @@ func TestForgetLeavesNoByteInSQLite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "outbox.db")
 	db := openAt(t, "sqlite://"+path)
 	other := openOnly(t, "sqlite://"+path) // a service's
-	must(t, other.Check(t.Context()))
+	must.OK(t, other.Check(t.Context()))
 	shop, err := sql.Open("sqlite", path) // overwrites nothing that it deletes
-	must(t, err)
+	must.OK(t, err)
 	defer shop.Close()
 	s := storeOn(t, db, StoreConfig{})
 	for n := range 60 {
 		add(t, s, search(t, 17, secret+strings.Repeat(" and more of it", n%3*5), fmt.Sprint("a", n)), search(t, 18, "garden hose", fmt.Sprint("b", n)))
 	}
 	_, err = db.Archive(t.Context(), []ArchivedLetter{archivedOf(17, secret), archivedOf(18, "garden hose")})
-	must(t, err)
+	must.OK(t, err)
 	_, err = shop.Exec("UPDATE user_interactions SET processed_to_queue = TRUE, body = NULL WHERE id % 4 = 0")
-	must(t, err)
+	must.OK(t, err)
 	_, err = shop.Exec("DELETE FROM user_interactions WHERE user_id = 17 AND id % 3 = 0")
-	must(t, err)
+	must.OK(t, err)
 	if !holdsSecret(t, path) {
 		t.Fatal("the files do not show what they hold: the search below would say nothing")
 	}
 	reading, err := shop.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
-	must(t, err)
+	must.OK(t, err)
 	var n int
-	must(t, reading.QueryRow("SELECT COUNT(*) FROM user_interactions").Scan(&n))
+	must.OK(t, reading.QueryRow("SELECT COUNT(*) FROM user_interactions").Scan(&n))
 	none := func([]byte) int32 { return 0 }
 	if _, err := db.Forget(t.Context(), 17, none, false); err == nil || !strings.Contains(err.Error(), "run it again") {
 		t.Errorf("beside a transaction that reads the former state: %v", err)
 	}
-	must(t, reading.Rollback())
+	must.OK(t, reading.Rollback())
 	if _, err := db.Forget(t.Context(), 17, none, false); err != nil {
 		t.Error(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // A relay that stood still between its look at the rows and their publication for so long
@@ -45,7 +46,7 @@ func TestALostLeaseTakesNothingBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := shopDatabase(t, name)
-			must(t, db.Setup(t.Context(), SetupOptions{}))
+			must.OK(t, db.Setup(t.Context(), SetupOptions{}))
 			add(t, storeOn(t, db, StoreConfig{}), view(t, 1, 1))
 			shards := []int{engine.SlotOf(1)}
 			var once sync.Once
@@ -80,14 +81,14 @@ func TestALostLeaseTakesNothingBack(t *testing.T) {
 func loseConnections(t *testing.T, db *Database) {
 	t.Helper()
 	conn, err := db.pool.Conn(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	defer conn.Close()
 	others, end := "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()", "SELECT pg_terminate_backend(?)"
 	if _, ok := db.dialect.(mysqlDialect); ok {
 		others, end = "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()", "KILL ?"
 	}
 	ids, err := collect(t.Context(), conn, column[int64], others)
-	must(t, err)
+	must.OK(t, err)
 	for _, id := range ids {
 		_, _ = conn.ExecContext(t.Context(), end, id) // it may have ended
 	}

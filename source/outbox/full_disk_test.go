@@ -7,6 +7,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // An SQLite file without room: a post says so, with its page of the runbook, and is stored once
@@ -33,7 +34,7 @@ func TestSQLiteWithoutRoom(t *testing.T) {
 		}
 		limit(1 << 20)
 		_, err = s.Add(t.Context(), []profile.Entry{view(t, 1, stored)})
-		must(t, err)
+		must.OK(t, err)
 		b := &broker{}
 		running(t, NewRelay(db, b, brisk(), quiet))
 		drained(t, db)

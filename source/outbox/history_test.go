@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 func TestHistoryOrder(t *testing.T) {
@@ -61,12 +62,12 @@ func TestHistoryOrder(t *testing.T) {
 		// From any position on, and after a stop.
 		for i := 0; i < len(got); i += volume(299, 7) {
 			text, err := json.Marshal(got[i].Position())
-			must(t, err)
+			must.OK(t, err)
 			var from Position
-			must(t, json.Unmarshal(text, &from))
+			must.OK(t, json.Unmarshal(text, &from))
 			n := i + 1
 			for row, err := range db.History(t.Context(), Filter{}, from) {
-				must(t, err)
+				must.OK(t, err)
 				if row.Event != got[n].Event {
 					t.Fatalf("behind row %d comes %+v, want %+v", n-1, row.Event, got[n].Event)
 				}
@@ -85,7 +86,7 @@ func TestHistoryFilters(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		fill(t, db, 9, 300)
 		_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = created_at WHERE id % 3 = 0")
-		must(t, err)
+		must.OK(t, err)
 		all := rowsOf(t, db, Filter{})
 		middle := all[len(all)/2].Event.OccurredAt
 		for name, c := range map[string]struct {
@@ -124,7 +125,7 @@ func TestHistoryGoesOnBehindAnUnreadableRow(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		fill(t, db, 1, 5)
 		_, err := db.pool.Exec("UPDATE user_interactions SET body = 'x' WHERE id = 3")
-		must(t, err)
+		must.OK(t, err)
 		var good, bad int
 		for row, err := range db.History(t.Context(), Filter{}, Position{}) {
 			switch {
@@ -149,14 +150,14 @@ func TestCleanup(t *testing.T) {
 		day := engine.Millis(24 * time.Hour / time.Millisecond)
 		// Half are sent: a third of those ten days ago, the others just now.
 		_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = ? WHERE id % 2 = 0", timeText(now))
-		must(t, err)
+		must.OK(t, err)
 		_, err = db.pool.Exec("UPDATE user_interactions SET sent_at = ?, occurred_at = ? WHERE id % 6 = 0", timeText(now-10*day), timeText(now-11*day))
-		must(t, err)
+		must.OK(t, err)
 		_, err = db.pool.Exec("UPDATE user_interactions SET created_at = ?", timeText(now-11*day))
-		must(t, err)
+		must.OK(t, err)
 		// As old, and sent only now: they stay, whatever their age.
 		_, err = db.pool.Exec("UPDATE user_interactions SET occurred_at = ? WHERE id % 6 = 2", timeText(now-11*day))
-		must(t, err)
+		must.OK(t, err)
 		if n, err := db.Cleanup(t.Context(), now-7*day, CleanupOptions{Chunk: 20, DryRun: true}); err != nil || n != 83 {
 			t.Errorf("a dry run counts %d rows, %v; want 83", n, err)
 		}
@@ -203,7 +204,7 @@ func TestCleanedUpEventsAreStillDuplicates(t *testing.T) {
 		for range volume(3, 10) {
 			sum(add(t, s, all...))
 			_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = created_at WHERE processed_to_queue = FALSE")
-			must(t, err)
+			must.OK(t, err)
 			done := make(chan error, 1)
 			go func() {
 				n, err := db.Cleanup(context.Background(), engine.Now()+1000, CleanupOptions{Chunk: 30, Pause: 1})
@@ -213,7 +214,7 @@ func TestCleanedUpEventsAreStillDuplicates(t *testing.T) {
 			for range 3 {
 				sum(add(t, s, all...))
 			}
-			must(t, <-done)
+			must.OK(t, <-done)
 		}
 		for i, n := range fresh {
 			if n != 1 {
@@ -245,7 +246,7 @@ func sameInteractions(t *testing.T, db *Database, history []Row) {
 	}
 	read := func(since engine.Millis, most int) (all []Interaction) {
 		for i, err := range db.Interactions(t.Context(), since) {
-			must(t, err)
+			must.OK(t, err)
 			if all = append(all, i); len(all) == most {
 				break
 			}

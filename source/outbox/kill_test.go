@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/sqltest"
 )
@@ -70,17 +71,17 @@ func outliveKills(t *testing.T, url string, restart func(testing.TB)) {
 	}
 	for range volume(1, 10) {
 		before := count()
-		eventually(t, "requests are stored", func() bool { return count() > before+100 })
+		must.Hold(t, "requests are stored", func() bool { return count() > before+100 })
 		time.Sleep(rand.N(50 * time.Millisecond))
 		restart(t)
 	}
 	before := count()
-	eventually(t, "requests are stored after the last kill", func() bool { return count() > before+100 })
+	must.Hold(t, "requests are stored after the last kill", func() bool { return count() > before+100 })
 	cancel()
 	senders.Wait()
 	// A server may commit an Add that was given up after all the others were sent.
 	var rows []Row
-	eventually(t, "every row is sent, and nothing else", func() bool {
+	must.Hold(t, "every row is sent, and nothing else", func() bool {
 		rows = rowsOf(t, db, Filter{})
 		sent := map[int64]bool{}
 		for _, id := range b.ids() {

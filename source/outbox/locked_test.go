@@ -9,16 +9,17 @@ import (
 
 	"keyfold/engine"
 	"keyfold/internal/testserver/logtest"
+	"keyfold/internal/testserver/must"
 )
 
 // lockRow locks a row as a shop's transaction does, until the function it returns is called.
 func lockRow(t testing.TB, db *Database, id int64) (unlock func()) {
 	t.Helper()
 	tx, err := db.pool.BeginTx(context.Background(), nil)
-	must(t, err)
+	must.OK(t, err)
 	_, err = tx.Exec("UPDATE user_interactions SET metadata = '{}' WHERE id = ?", id)
-	must(t, err)
-	unlock = sync.OnceFunc(func() { must(t, tx.Commit()) })
+	must.OK(t, err)
+	unlock = sync.OnceFunc(func() { must.OK(t, tx.Commit()) })
 	t.Cleanup(unlock)
 	return unlock
 }
@@ -59,16 +60,16 @@ func TestALockedRowHoldsUpItsUserOnly(t *testing.T) {
 				}
 			}
 			first, err := collect(t.Context(), db.pool, column[int64], "SELECT MIN(id) FROM user_interactions WHERE processed_to_queue = FALSE")
-			must(t, err)
+			must.OK(t, err)
 			unlock := lockRow(t, db, first[0])
 			b, told := &broker{}, &logtest.Buffer{}
 			config := brisk()
 			config.Batches = 1
 			r := NewRelay(db, b, config, slog.New(slog.NewTextHandler(told, nil)))
 			stop := running(t, r)
-			eventually(t, "the rows of seven users are sent", func() bool { return len(b.ids()) == 21 })
+			must.Hold(t, "the rows of seven users are sent", func() bool { return len(b.ids()) == 21 })
 			store(users[1], 3)
-			eventually(t, "a later row of another shard is sent", func() bool { return len(b.ids()) == 22 })
+			must.Hold(t, "a later row of another shard is sent", func() bool { return len(b.ids()) == 22 })
 			if r.Fault() != nil || strings.Contains(told.String(), "nothing is published") {
 				t.Errorf("%s: %v; the log says %s", door, r.Fault(), told)
 			}
@@ -112,9 +113,9 @@ func TestARowThatIsLockedBeforeItsMark(t *testing.T) {
 		r := NewRelay(db, b, config, quiet)
 		running(t, r)
 		unlock := <-locked
-		eventually(t, "the others are marked", func() bool { return backlog(t, db).Unsent == 1 })
+		must.Hold(t, "the others are marked", func() bool { return backlog(t, db).Unsent == 1 })
 		add(t, s, view(t, users[1], 2))
-		eventually(t, "a later row is sent", func() bool { return backlog(t, db).Unsent == 1 && len(b.ids()) == 9 })
+		must.Hold(t, "a later row is sent", func() bool { return backlog(t, db).Unsent == 1 && len(b.ids()) == 9 })
 		if n := r.Stats.Unmarked.Load(); n != 1 || r.Fault() != nil {
 			t.Errorf("%d rows were sent and not marked, %v; want the one that is locked", n, r.Fault())
 		}

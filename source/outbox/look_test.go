@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/sqltest"
 )
 
@@ -22,12 +23,12 @@ func TestALookBehindManySentRows(t *testing.T) {
 	db := openAt(t, server.URL(server.Database(t)))
 	fillBySQL(t, db, 500, 20_000)
 	snapshot, err := db.pool.BeginTx(t.Context(), nil)
-	must(t, err)
-	defer func() { must(t, snapshot.Rollback()) }()
+	must.OK(t, err)
+	defer func() { must.OK(t, snapshot.Rollback()) }()
 	var n int
-	must(t, snapshot.QueryRow("SELECT COUNT(*) FROM user_interactions").Scan(&n)) // from now on it sees what was
+	must.OK(t, snapshot.QueryRow("SELECT COUNT(*) FROM user_interactions").Scan(&n)) // from now on it sees what was
 	_, err = db.pool.Exec("UPDATE user_interactions SET processed_to_queue = TRUE")
-	must(t, err)
+	must.OK(t, err)
 	fill(t, db, 500, 100)
 
 	r := NewRelay(db, &broker{}, brisk(), quiet)
@@ -62,14 +63,14 @@ func looked(t *testing.T, db *Database, r *Relay) (shards []int, pages int64) {
 	t.Helper()
 	before := pagesRead(t, db)
 	heads, err := r.look(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	return slices.Sorted(maps.Keys(heads)), pagesRead(t, db) - before
 }
 
 func pagesRead(t *testing.T, db *Database) (n int64) {
 	t.Helper()
 	var name string
-	must(t, db.pool.QueryRow("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_read_requests'").Scan(&name, &n))
+	must.OK(t, db.pool.QueryRow("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_read_requests'").Scan(&name, &n))
 	return n
 }
 
@@ -111,18 +112,18 @@ func TestAFullLookFindsWhatQuickOnesPassOver(t *testing.T) {
 	db := openAt(t, server.URL(server.Database(t)))
 	late := view(t, 9, 1)
 	row, err := rowOf(&late, engine.Now())
-	must(t, err)
+	must.OK(t, err)
 	tx, err := db.pool.Begin()
-	must(t, err)
-	must(t, db.insert(t.Context(), tx, []*newRow{&row}))
+	must.OK(t, err)
+	must.OK(t, db.insert(t.Context(), tx, []*newRow{&row}))
 	fill(t, db, 5, 20)
 	b := &broker{}
 	r := NewRelay(db, b, brisk(), quiet)
 	quickly(r, 21)
 	running(t, r)
 	drained(t, db)
-	must(t, tx.Commit())
-	eventually(t, "the row behind the floor is sent", func() bool { return len(b.ids()) == 21 })
+	must.OK(t, tx.Commit())
+	must.Hold(t, "the row behind the floor is sent", func() bool { return len(b.ids()) == 21 })
 }
 
 // Quick looks take the place of slow full ones for a while, and begin behind what

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/process"
 	"keyfold/internal/testserver/sqltest"
@@ -76,7 +77,7 @@ func onServers(t *testing.T, test func(t *testing.T, url string)) {
 // exec runs a statement.
 func exec(t testing.TB, db *Database, statement string, args ...any) {
 	t.Helper()
-	must(t, patiently(db, statement, args...))
+	must.OK(t, patiently(db, statement, args...))
 }
 
 // patiently runs a statement of a shop's. SQLite lets writers wait in no order, and gives one
@@ -99,14 +100,14 @@ func postgresURL(t testing.TB) string {
 func openAt(t testing.TB, url string) *Database {
 	t.Helper()
 	db := openOnly(t, url)
-	must(t, db.Setup(t.Context(), SetupOptions{}))
+	must.OK(t, db.Setup(t.Context(), SetupOptions{}))
 	return db
 }
 
 func openOnly(t testing.TB, url string) *Database {
 	t.Helper()
 	db, err := Open(url)
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
@@ -114,15 +115,8 @@ func openOnly(t testing.TB, url string) *Database {
 func storeOn(t testing.TB, db *Database, config StoreConfig) *Store {
 	t.Helper()
 	s := NewStore(db, config)
-	t.Cleanup(func() { must(t, s.Close(context.Background())) })
+	t.Cleanup(func() { must.OK(t, s.Close(context.Background())) })
 	return s
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // message is a body's fields, in the specification's order.
@@ -141,9 +135,9 @@ type message struct {
 func entryOf(t testing.TB, m message) profile.Entry {
 	t.Helper()
 	body, err := json.Marshal(m)
-	must(t, err)
+	must.OK(t, err)
 	event, err := profile.ParseEvent(body, time.Now())
-	must(t, err)
+	must.OK(t, err)
 	return profile.Entry{Event: event, Body: body}
 }
 
@@ -169,7 +163,7 @@ func search(t testing.TB, user int32, phrase, id string) profile.Entry {
 func add(t testing.TB, s *Store, entries ...profile.Entry) []bool {
 	t.Helper()
 	fresh, err := s.Add(t.Context(), entries)
-	must(t, err)
+	must.OK(t, err)
 	return fresh
 }
 
@@ -299,30 +293,17 @@ func running(t testing.TB, r *Relay) (stop func()) {
 	return stop
 }
 
-// eventually waits until a condition holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for began := time.Now(); !holds(); {
-		waited := time.Since(began)
-		if waited > 5*time.Minute {
-			t.Fatalf("not within five minutes: %s", what)
-		}
-		// Looking costs the databases more than the work that it waits for.
-		time.Sleep(min(2*time.Millisecond+waited/5, 100*time.Millisecond))
-	}
-}
-
 func backlog(t testing.TB, db *Database) Backlog {
 	t.Helper()
 	b, err := db.Backlog(context.Background(), 0)
-	must(t, err)
+	must.OK(t, err)
 	return b
 }
 
 // drained waits until nothing waits to be sent.
 func drained(t testing.TB, db *Database) {
 	t.Helper()
-	eventually(t, "everything is sent", func() bool { return backlog(t, db).Unsent == 0 })
+	must.Hold(t, "everything is sent", func() bool { return backlog(t, db).Unsent == 0 })
 }
 
 // rowsOf reads every row.
@@ -330,7 +311,7 @@ func rowsOf(t testing.TB, db *Database, filter Filter) []Row {
 	t.Helper()
 	var rows []Row
 	for row, err := range db.History(context.Background(), filter, Position{}) {
-		must(t, err)
+		must.OK(t, err)
 		rows = append(rows, row)
 	}
 	return rows

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // noTimes are values of occurred_at that a shop's table takes and that are no time.
@@ -20,14 +21,14 @@ var noTimes = map[string][]string{
 func insertNoTime(t testing.TB, db *Database, user, rows int, times ...string) {
 	t.Helper()
 	conn, err := db.pool.Conn(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	defer conn.Close()
 	if _, ok := db.dialect.(mysqlDialect); ok { // the shop's sessions are not strict
 		_, err := conn.ExecContext(t.Context(), "SET SESSION sql_mode = 'ALLOW_INVALID_DATES'")
-		must(t, err)
+		must.OK(t, err)
 		defer func() {
 			_, err := conn.ExecContext(t.Context(), "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE'")
-			must(t, err)
+			must.OK(t, err)
 		}()
 	}
 	for _, at := range times {
@@ -40,7 +41,7 @@ func insertNoTime(t testing.TB, db *Database, user, rows int, times ...string) {
 			values = append(values, fmt.Sprintf("(%d, 'product_view', %d, '%s', '%s', 'u%d %s %d')", user, n+1, at, created, user, at, n))
 		}
 		_, err := conn.ExecContext(t.Context(), "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at, created_at, message_id) VALUES "+strings.Join(values, ", "))
-		must(t, err)
+		must.OK(t, err)
 	}
 }
 
@@ -54,8 +55,8 @@ func TestARowOfNoTimeIsItsOwnFault(t *testing.T) {
 		times := noTimes[t.Name()[strings.LastIndex(t.Name(), "/")+1:]]
 		shopHistory(t, db, 40, 20)
 		_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
-		must(t, err)
-		must(t, db.Setup(t.Context(), SetupOptions{}))
+		must.OK(t, err)
+		must.OK(t, db.Setup(t.Context(), SetupOptions{}))
 		insertNoTime(t, db, 1, page+50, times[0])
 		insertNoTime(t, db, 1, 1, times[1:]...)
 		insertNoTime(t, db, 2, 1, times...)
@@ -96,7 +97,7 @@ func TestARowOfNoTimeIsItsOwnFault(t *testing.T) {
 		}
 		h, err := db.HistoryStats(t.Context())
 		now := engine.Now()
-		if must(t, err); h.Oldest == 0 || now-h.Oldest > 25*3600_000 || h.Newest < now-2*3600_000 || h.Newest > now {
+		if must.OK(t, err); h.Oldest == 0 || now-h.Oldest > 25*3600_000 || h.Newest < now-2*3600_000 || h.Newest > now {
 			t.Errorf("the history reaches from %v to %v", h.Oldest.Time(), h.Newest.Time())
 		}
 	})

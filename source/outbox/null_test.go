@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // insertNull inserts a row of a shop's whose processed_to_queue is NULL, which the
@@ -24,8 +25,8 @@ func TestARowWithoutTheMarkIsUnsent(t *testing.T) {
 		shopHistory(t, db, 4, 3)
 		insertNull(t, db, 1, 5, 0)
 		_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
-		must(t, err)
-		must(t, db.Setup(t.Context(), SetupOptions{}))
+		must.OK(t, err)
+		must.OK(t, db.Setup(t.Context(), SetupOptions{}))
 		for n := range 30 {
 			if n%3 == 2 {
 				shopInsert(t, db, int32(n%2+1), "product_view", nil, n+10, recently(n*1000), nil)
@@ -68,12 +69,12 @@ func TestARowThatLosesItsMark(t *testing.T) {
 	onShops(t, func(t *testing.T, db *Database) {
 		shopHistory(t, db, 6, 6)
 		_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
-		must(t, err)
-		must(t, db.Setup(t.Context(), SetupOptions{}))
+		must.OK(t, err)
+		must.OK(t, db.Setup(t.Context(), SetupOptions{}))
 		exec(t, db, "UPDATE user_interactions SET processed_to_queue = NULL WHERE id IN (2, 4)")
 		unsent := 0
 		for row, err := range db.History(t.Context(), Filter{}, Position{}) {
-			must(t, err)
+			must.OK(t, err)
 			if !row.Sent {
 				unsent++
 			}
@@ -96,14 +97,14 @@ func TestSetupIndexesRowsWithoutTheMark(t *testing.T) {
 	db := openOnly(t, url)
 	exec(t, db, shopTables["postgres"])
 	_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
-	must(t, err)
+	must.OK(t, err)
 	for _, damage := range []string{"DROP INDEX idx_unsent_null", "UPDATE pg_index SET indisvalid = FALSE WHERE indexrelid = 'idx_unsent_null'::regclass"} {
 		exec(t, db, damage)
 		db.mayBeNull.Store(nil)
 		if found, err := db.nullable(t.Context()); found || err != nil {
 			t.Errorf("%s: the index is found, %v", damage, err)
 		}
-		must(t, db.Setup(t.Context(), SetupOptions{}))
+		must.OK(t, db.Setup(t.Context(), SetupOptions{}))
 		if found, err := db.nullable(t.Context()); !found || err != nil {
 			t.Errorf("%s: setup made no index, %v", damage, err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // shardMates returns so many users of the shard of user 1, without that one.
@@ -31,7 +32,7 @@ func batches(t testing.TB, r *Relay) {
 	t.Helper()
 	for {
 		n, err := r.batch(t.Context(), t.Context())
-		must(t, err)
+		must.OK(t, err)
 		if n == 0 {
 			return
 		}
@@ -48,10 +49,10 @@ func TestQuickLooksKeepTheOrderOfALongTransaction(t *testing.T) {
 		db := openAt(t, url)
 		long := view(t, 1, 1)
 		row, err := rowOf(&long, engine.Now())
-		must(t, err)
+		must.OK(t, err)
 		tx, err := db.pool.Begin()
-		must(t, err)
-		must(t, db.insert(t.Context(), tx, []*newRow{&row}))
+		must.OK(t, err)
+		must.OK(t, db.insert(t.Context(), tx, []*newRow{&row}))
 		s := storeOn(t, db, StoreConfig{})
 		for n := range 20 {
 			add(t, s, view(t, int32(n%3+1), n+2))
@@ -62,7 +63,7 @@ func TestQuickLooksKeepTheOrderOfALongTransaction(t *testing.T) {
 		batches(t, r)
 		onlyQuick(r, 21) // the transaction is now older than quick looks reckon with
 		add(t, s, view(t, 1, 30))
-		must(t, tx.Commit())
+		must.OK(t, tx.Commit())
 		batches(t, r)
 		ids := b.ids()
 		if len(ids) != 22 || ids[20] != 1 {
@@ -125,7 +126,7 @@ func TestACommitBetweenTwoPages(t *testing.T) {
 		config.BatchRows = 16
 		r := NewRelay(db, b, config, quiet)
 		_, err := r.batch(t.Context(), t.Context())
-		must(t, err)
+		must.OK(t, err)
 		first := b.ids()
 		if db.dialect.(*betweenPages).do != nil || !slices.Contains(first, 45) {
 			t.Fatalf("the first batch sent %v: it had no second page, and this test shows nothing", first)

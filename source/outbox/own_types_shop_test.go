@@ -3,6 +3,8 @@ package outbox
 import (
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 // What the shop says of its column, in words that have to be quoted, stays as it is.
@@ -11,7 +13,7 @@ func TestSetupLeavesTheColumnsWords(t *testing.T) {
 	exec(t, db, strings.Replace(shopTables["mariadb"], "'product_purchase')", `'product_purchase', 'it''s', 'a\\b') DEFAULT 'it''s' COMMENT 'see C:\\new\\types, ''all'' of them\\'`, 1))
 	before := columnOptions(t, db)
 	_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
-	must(t, err)
+	must.OK(t, err)
 	if after := columnOptions(t, db); len(after) != 1 || before[0] != after[0] {
 		t.Errorf("the column was %q, and is %q", before, after)
 	}
@@ -26,9 +28,9 @@ func TestSetupLeavesChecksOfTheShop(t *testing.T) {
 		db := shopDatabase(t, "postgres")
 		exec(t, db, strings.Replace(shopTables["postgres"], "event_type VARCHAR(20)", "event_type VARCHAR(20) CHECK ("+check+")", 1))
 		_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
-		must(t, err)
-		must(t, db.Setup(t.Context(), SetupOptions{}))
-		must(t, db.Check(t.Context()))
+		must.OK(t, err)
+		must.OK(t, db.Setup(t.Context(), SetupOptions{}))
+		must.OK(t, db.Check(t.Context()))
 		shopInsert(t, db, 1, "product_click", nil, 7, recently(1), nil)
 		shopInsert(t, db, 1, "outbox_return", nil, 7, recently(2), nil)
 	}
@@ -40,7 +42,7 @@ func TestSetupNamesTheShopsType(t *testing.T) {
 	exec(t, db, `CREATE TYPE "Shop"."Kind" AS ENUM ('search', 'product_view', 'product_click', 'product_purchase', 'outbox_wish', 'outbox_question')`)
 	exec(t, db, strings.Replace(shopTables["postgres"], "event_type VARCHAR(20)", `event_type "Shop"."Kind"`, 1))
 	_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
-	expectFault(t, err, reasonSchema, `lacks outbox_return: run ALTER TYPE "Shop"."Kind" ADD VALUE 'outbox_return', then this again`)
+	must.Fault(t, err, reasonSchema, `lacks outbox_return: run ALTER TYPE "Shop"."Kind" ADD VALUE 'outbox_return', then this again`)
 }
 
 // On PostgreSQL and SQLite a list of the shop's own is found by whatever name.
@@ -58,9 +60,9 @@ func TestSetupFindsTheShopsList(t *testing.T) {
 				}
 				exec(t, db, strings.Replace(shopTables[database], "event_type VARCHAR(20)", column, 1))
 				_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
-				must(t, err)
-				must(t, db.Setup(t.Context(), SetupOptions{}))
-				must(t, db.Check(t.Context()))
+				must.OK(t, err)
+				must.OK(t, db.Setup(t.Context(), SetupOptions{}))
+				must.OK(t, db.Check(t.Context()))
 				shopInsert(t, db, 1, "outbox_return", nil, 7, recently(2), nil)
 			})
 		}

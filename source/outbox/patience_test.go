@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // A transaction of the shop's that has read the table stays open. The setup that waits
@@ -41,7 +43,7 @@ func TestAdoptBesideAnOpenTransaction(t *testing.T) {
 		expectPatience(t, db, openTransaction(t, db, writes), writes, func(patience Patience) error {
 			return db.Setup(ctx, SetupOptions{Patience: patience})
 		})
-		must(t, db.Check(t.Context()))
+		must.OK(t, db.Check(t.Context()))
 		b := &broker{}
 		running(t, NewRelay(db, b, brisk(), quiet))
 		drained(t, db)
@@ -69,7 +71,7 @@ func expectPatience(t *testing.T, db *Database, release func(), writes bool, do 
 		}
 	}
 	release()
-	must(t, <-ended)
+	must.OK(t, <-ended)
 }
 
 // openTransaction reads the table, or changes it, in a transaction that stays open until
@@ -77,16 +79,16 @@ func expectPatience(t *testing.T, db *Database, release func(), writes bool, do 
 func openTransaction(t *testing.T, db *Database, writes bool) (release func()) {
 	t.Helper()
 	conn, err := db.pool.Conn(context.Background())
-	must(t, err)
+	must.OK(t, err)
 	tx, err := conn.BeginTx(context.Background(), nil)
-	must(t, err)
+	must.OK(t, err)
 	if writes {
 		_, err = tx.Exec("UPDATE user_interactions SET event_type = event_type")
 	} else {
 		var n sql.NullInt64
 		err = tx.QueryRow("SELECT MAX(product_id) FROM user_interactions").Scan(&n)
 	}
-	must(t, err)
+	must.OK(t, err)
 	release = sync.OnceFunc(func() {
 		if err := tx.Rollback(); err != nil {
 			t.Error(err)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // A shop's rows count whatever else its table holds: rows that are no event, of no time, of
@@ -18,11 +20,11 @@ func TestProductCounts(t *testing.T) {
 		}
 		shopHistory(t, db, 4, 3)
 		_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
-		must(t, err)
-		must(t, db.Setup(t.Context(), SetupOptions{}))
+		must.OK(t, err)
+		must.OK(t, db.Setup(t.Context(), SetupOptions{}))
 		want := map[int32]int64{1: 1, 2: 1, 3: 1, 4: 1}
 		got, err := db.ProductCounts(t.Context(), 7, nil)
-		must(t, err)
+		must.OK(t, err)
 		if !maps.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
@@ -60,7 +62,7 @@ func TestProductCountsReadTheLastDays(t *testing.T) {
 			err = s.Scan(&id, &parent, &unused, &step)
 			return step, err
 		}, "EXPLAIN QUERY PLAN "+db.countProducts(nil), "2026-01-01 00:00:00.000", 10)
-		must(t, err)
+		must.OK(t, err)
 		if all := strings.Join(plan, "; "); !strings.Contains(all, "idx_occurred (occurred_at>?)") {
 			t.Error(all)
 		}

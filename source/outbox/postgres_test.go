@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 )
 
@@ -25,14 +26,14 @@ func TestPostgresFaults(t *testing.T) {
 	at := server.Address() + "/" + name + "?sslmode=disable"
 	check := func(url string) error { return openOnly(t, url).Check(t.Context()) }
 
-	must(t, check("postgres://reads:s3cr3t%40%2F@"+at))
-	must(t, check("postgresql://reads:s3cr3t%40%2F@"+at+"&serverVersion=15&charset=utf8&connect_timeout=3"))
-	expectFault(t, check("postgres://stays:wr0ng@"+at), reasonAccess, "password")
-	expectFault(t, check("postgres://postgres@"+server.Address()+"/nowhere?sslmode=disable"), reasonDatabase, "CREATE DATABASE", "nowhere")
-	expectFault(t, check("postgres://postgres@"+at+"&colour=red"), reasonURL, "colour", "parameters")
+	must.OK(t, check("postgres://reads:s3cr3t%40%2F@"+at))
+	must.OK(t, check("postgresql://reads:s3cr3t%40%2F@"+at+"&serverVersion=15&charset=utf8&connect_timeout=3"))
+	must.Fault(t, check("postgres://stays:wr0ng@"+at), reasonAccess, "password")
+	must.Fault(t, check("postgres://postgres@"+server.Address()+"/nowhere?sslmode=disable"), reasonDatabase, "CREATE DATABASE", "nowhere")
+	must.Fault(t, check("postgres://postgres@"+at+"&colour=red"), reasonURL, "colour", "parameters")
 	s := storeOn(t, openOnly(t, "postgres://reads@"+at), StoreConfig{})
 	_, err := s.Add(t.Context(), []profile.Entry{view(t, 1, 1)})
-	expectFault(t, err, reasonAccess, "INSERT")
+	must.Fault(t, err, reasonAccess, "INSERT")
 	if err := check("postgres://postgres@127.0.0.1:1/" + name); !errors.Is(err, engine.ErrAway) {
 		t.Errorf("no server listens there: %v", err)
 	}
@@ -52,20 +53,20 @@ func TestPostgresTransactionsHaveBounds(t *testing.T) {
 	shown := func(run runner, setting, want string) {
 		t.Helper()
 		got, err := collect(t.Context(), run, column[string], "SELECT current_setting(?)", setting)
-		must(t, err)
+		must.OK(t, err)
 		if got[0] != want {
 			t.Errorf("%s is %s, want %s", setting, got[0], want)
 		}
 	}
 	l, err := db.dialect.lease(t.Context(), db.pool, []int{1, 5, 63})
-	must(t, err)
+	must.OK(t, err)
 	if len(l.shards) != 3 {
 		t.Errorf("the lease has the shards %v", l.shards)
 	}
 	shown(l.run, "lock_timeout", "1s")
 	shown(l.run, "idle_in_transaction_session_timeout", "1min")
 	shown(l.run, "transaction_isolation", "read committed")
-	must(t, l.end(true))
+	must.OK(t, l.end(true))
 	shown(db.pool, "lock_timeout", "0")
 	shown(db.pool, "idle_in_transaction_session_timeout", "0")
 	if n, err := db.countOld(t.Context(), "SELECT COUNT(*) FROM pg_prepared_statements"); n != 0 || err != nil {
@@ -95,7 +96,7 @@ func TestPostgresBehindAPooler(t *testing.T) {
 	b := &broker{}
 	for range 2 {
 		db := openOnly(t, url)
-		must(t, db.Check(t.Context()))
+		must.OK(t, db.Check(t.Context()))
 		config := brisk()
 		config.Batches, config.BatchShards = 1, 4
 		running(t, NewRelay(db, b, config, quiet))
@@ -126,7 +127,7 @@ func TestPostgresFindsTheShardOfAShopsRow(t *testing.T) {
 	for _, user := range users {
 		exec(t, db, "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at) VALUES (?, 'product_view', 5, '2026-02-10 14:30:00')", user)
 	}
-	must(t, each(t.Context(), db.pool, func(s scanner) error {
+	must.OK(t, each(t.Context(), db.pool, func(s scanner) error {
 		var user int32
 		var shard int
 		err := s.Scan(&user, &shard)
@@ -173,7 +174,7 @@ func TestPostgresRelayBesideABackfill(t *testing.T) {
 	if n, err := NewRelay(db, &broker{}, RelayConfig{}, quiet).batch(t.Context(), t.Context()); n != 0 || err != nil {
 		t.Errorf("%d rows were published, %v", n, err)
 	}
-	must(t, db.Close())
+	must.OK(t, db.Close())
 	wholeAfter, readAfter := tuplesRead(t, admin)
 	if wholeAfter != whole || readAfter-read > 10 {
 		t.Errorf("%d rows by whole tables, %d by indexes", wholeAfter-whole, readAfter-read)
@@ -185,7 +186,7 @@ func TestPostgresRelayBesideABackfill(t *testing.T) {
 func analyzed(t *testing.T, db *Database, url string) *Database {
 	t.Helper()
 	exec(t, db, "VACUUM ANALYZE")
-	must(t, db.Close())
+	must.OK(t, db.Close())
 	return openOnly(t, url)
 }
 
@@ -194,12 +195,12 @@ func analyzed(t *testing.T, db *Database, url string) *Database {
 func tuplesRead(t *testing.T, db *Database) (whole, entries int64) {
 	t.Helper()
 	db.pool.SetMaxOpenConns(1)
-	eventually(t, "the other sessions have ended", func() bool {
+	must.Hold(t, "the other sessions have ended", func() bool {
 		n, err := db.countOld(context.Background(), "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
-		must(t, err)
+		must.OK(t, err)
 		return n == 0
 	})
 	const tables = "relname IN ('user_interactions', 'keyfold_event_ids')"
-	must(t, db.pool.QueryRow(fmt.Sprintf("SELECT (SELECT SUM(seq_tup_read) FROM pg_stat_user_tables WHERE %s), (SELECT SUM(idx_tup_read) FROM pg_stat_user_indexes WHERE %s)", tables, tables)).Scan(&whole, &entries))
+	must.OK(t, db.pool.QueryRow(fmt.Sprintf("SELECT (SELECT SUM(seq_tup_read) FROM pg_stat_user_tables WHERE %s), (SELECT SUM(idx_tup_read) FROM pg_stat_user_indexes WHERE %s)", tables, tables)).Scan(&whole, &entries))
 	return whole, entries
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // A repeated row that occurred before the floor goes without the id that it shares with a
@@ -55,17 +56,17 @@ func TestPruneWaitsForAPost(t *testing.T) {
 		exec(t, db, "UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = created_at")
 		floor := engine.MillisOf(time.Now())
 		conn, err := db.pool.Conn(t.Context())
-		must(t, err)
+		must.OK(t, err)
 		flavour, err := db.dialect.variant(t.Context(), conn)
-		must(t, err)
-		must(t, conn.Close())
+		must.OK(t, err)
+		must.OK(t, conn.Close())
 		pruned := make(chan error, 1)
 		var gaveUp atomic.Bool // it has waited for a lock for as long as it may
-		must(t, db.transact(t.Context(), "post", func(tx *sql.Tx) error {
+		must.OK(t, db.transact(t.Context(), "post", func(tx *sql.Tx) error {
 			row, err := rowOf(&event, engine.Now())
-			must(t, err)
+			must.OK(t, err)
 			above, err := db.aboveFloor(t.Context(), tx, []*newRow{&row})
-			must(t, err)
+			must.OK(t, err)
 			if len(above) != 1 {
 				t.Fatalf("the post is refused: %v", row.fault)
 			}
@@ -76,7 +77,7 @@ func TestPruneWaitsForAPost(t *testing.T) {
 				}
 				pruned <- err
 			}()
-			eventually(t, "the prune waits", func() bool {
+			must.Hold(t, "the prune waits", func() bool {
 				select {
 				case err := <-pruned:
 					t.Fatalf("the prune has ended beside the post: %v", err)
@@ -84,7 +85,7 @@ func TestPruneWaitsForAPost(t *testing.T) {
 				}
 				time.Sleep(150 * time.Millisecond) // MariaDB looks at transactions anew once it was not asked for 100 ms
 				n, err := db.countOld(t.Context(), waitingForLocks[flavour])
-				must(t, err)
+				must.OK(t, err)
 				return n > 0 || gaveUp.Load()
 			})
 			unknown, err := db.register(t.Context(), tx, above)
@@ -93,6 +94,6 @@ func TestPruneWaitsForAPost(t *testing.T) {
 			}
 			return err
 		}))
-		must(t, <-pruned)
+		must.OK(t, <-pruned)
 	})
 }

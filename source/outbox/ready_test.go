@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/process"
 	"keyfold/internal/testserver/sqltest"
@@ -23,7 +24,7 @@ func prepared(make func(testing.TB) (url string)) func(testing.TB) (url string) 
 		t.Helper()
 		once.Do(func() {
 			url = make(t)
-			must(t, openAt(t, url).Close())
+			must.OK(t, openAt(t, url).Close())
 		})
 		return url
 	}
@@ -43,7 +44,7 @@ func readyMariaDB(t testing.TB) *Database {
 	name := server.Database(t)
 	db := openOnly(t, server.URL(name))
 	tables, err := collect(t.Context(), db.pool, column[string], "SELECT table_name FROM information_schema.tables WHERE table_schema = ?", templateName)
-	must(t, err)
+	must.OK(t, err)
 	for _, table := range tables {
 		exec(t, db, "CREATE TABLE "+table+" LIKE "+templateName+"."+table)
 		exec(t, db, "INSERT INTO "+table+" SELECT * FROM "+templateName+"."+table)
@@ -65,14 +66,14 @@ func readyPostgres(t testing.TB) *Database {
 
 var preparedSQLite = prepared(func(t testing.TB) string {
 	dir, err := process.TempDir()
-	must(t, err)
+	must.OK(t, err)
 	return "sqlite://" + filepath.Join(dir, "outbox.db")
 })
 
 func readySQLite(t testing.TB) *Database {
 	text, err := os.ReadFile(preparedSQLite(t)[len("sqlite://"):])
-	must(t, err)
+	must.OK(t, err)
 	path := filepath.Join(t.TempDir(), "outbox.db")
-	must(t, os.WriteFile(path, text, 0o600))
+	must.OK(t, os.WriteFile(path, text, 0o600))
 	return openOnly(t, "sqlite://"+path)
 }

@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 type nowhere struct{}
@@ -30,13 +31,13 @@ func TestRelayThatPublishesNothingIsNotReady(t *testing.T) {
 	for u := 1; u <= 5; u++ {
 		b := fmt.Appendf(nil, `{"user_id":%d,"event_type":"product_view","search_phrase":null,"product_id":1,"occurred_at":"2026-02-10T14:30:00+00:00","metadata":null,"message_id":"m%d","version":"1.0"}`, u, u)
 		e, err := profile.ParseEvent(b, time.Now())
-		must(t, err)
+		must.OK(t, err)
 		_, err = s.Add(t.Context(), []profile.Entry{{Event: e, Body: b}})
-		must(t, err)
+		must.OK(t, err)
 	}
 	r := NewRelay(db, nowhere{}, RelayConfig{HoldMin: 20 * time.Millisecond, HoldMax: 100 * time.Millisecond}, quiet)
 	running(t, r)
-	eventually(t, "the relay says that it publishes nothing", func() bool { return errors.Is(r.Fault(), errRefusesAll) })
+	must.Hold(t, "the relay says that it publishes nothing", func() bool { return errors.Is(r.Fault(), errRefusesAll) })
 	if n := r.Stats.Sent.Load(); n != 0 {
 		t.Errorf("%d rows were sent nowhere", n)
 	}

@@ -18,6 +18,7 @@ import (
 	"keyfold/engine/backoff"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/logtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/sqltest"
 )
 
@@ -33,7 +34,7 @@ func fill(t testing.TB, db *Database, users, rows int) {
 		}
 		add(t, s, entries...)
 	}
-	must(t, s.Close(t.Context()))
+	must.OK(t, s.Close(t.Context()))
 }
 
 // Promise(outbox/order)
@@ -77,14 +78,14 @@ func TestLateCommitsAreSent(t *testing.T) {
 	for n := range rounds {
 		late := view(t, 1, 2*n)
 		row, err := rowOf(&late, engine.Now())
-		must(t, err)
+		must.OK(t, err)
 		tx, err := db.pool.Begin()
-		must(t, err)
-		must(t, db.insert(t.Context(), tx, []*newRow{&row}))
+		must.OK(t, err)
+		must.OK(t, db.insert(t.Context(), tx, []*newRow{&row}))
 		add(t, s, view(t, int32(2+n%3), 2*n+1))
-		eventually(t, "the later row is sent", func() bool { return len(b.ids()) == 2*n+1 })
-		must(t, tx.Commit())
-		eventually(t, "the row that was committed late is sent", func() bool { return len(b.ids()) == 2*n+2 })
+		must.Hold(t, "the later row is sent", func() bool { return len(b.ids()) == 2*n+1 })
+		must.OK(t, tx.Commit())
+		must.Hold(t, "the row that was committed late is sent", func() bool { return len(b.ids()) == 2*n+2 })
 	}
 	ids := b.ids()
 	for n := range rounds {
@@ -120,7 +121,7 @@ func TestRefusedRowsHoldBackTheirUser(t *testing.T) {
 				config.MaxAttempts = 1 << 20 // however slow the machine is, none is set aside meanwhile
 				r := NewRelay(db, b, config, quiet)
 				running(t, r)
-				eventually(t, "all other users' rows are sent", func() bool {
+				must.Hold(t, "all other users' rows are sent", func() bool {
 					for _, row := range rowsOf(t, db, Filter{Sent: OnlyUnsent}) {
 						if row.Event.UserID%10 != 3 {
 							return false
@@ -170,11 +171,11 @@ func TestRowsAreSetAside(t *testing.T) {
 		r := NewRelay(db, b, config, quiet)
 		running(t, r)
 		// Attempts count while the broker takes other rows.
-		eventually(t, "both rows are set aside", func() bool {
+		must.Hold(t, "both rows are set aside", func() bool {
 			add(t, s, view(t, 3, rand.IntN(1<<20)))
 			return backlog(t, db).Failed == 2
 		})
-		eventually(t, "the later rows of their users are sent", func() bool { return backlog(t, db).Unsent == 0 })
+		must.Hold(t, "the later rows of their users are sent", func() bool { return backlog(t, db).Unsent == 0 })
 		rows := failedOf(t, db)
 		if len(rows) != 2 || rows[0].MessageID != "user 1 view 1" || rows[0].Error != strings.Repeat("é", 255-len("[too_large] ")) ||
 			rows[1].MessageID != "user 2 view 3" || rows[1].Attempts != 4 || rows[1].EventType != "product_view" || rows[1].FailedAt == 0 {
@@ -227,7 +228,7 @@ func TestABrokerThatTakesNothingUsesNoAttempts(t *testing.T) {
 				r := NewRelay(db, b, config, slog.New(slog.NewTextHandler(&log, nil)))
 				r.outage.waits = backoff.Backoff{Min: time.Millisecond, Max: 5 * time.Millisecond}
 				running(t, r)
-				eventually(t, "many attempts", func() bool {
+				must.Hold(t, "many attempts", func() bool {
 					b.mu.Lock()
 					defer b.mu.Unlock()
 					return b.calls > 20
@@ -242,7 +243,7 @@ func TestABrokerThatTakesNothingUsesNoAttempts(t *testing.T) {
 				drained(t, db)
 				b.expectOrder(t)
 				b.expectAll(t, 50)
-				eventually(t, "the fault is over", func() bool {
+				must.Hold(t, "the fault is over", func() bool {
 					return r.Fault() == nil && (name == "unroutable" || log.Count("the relay goes on") > 0)
 				})
 				began, ended := log.Count("level=ERROR"), log.Count("the relay goes on")
@@ -258,7 +259,7 @@ func TestUnreadableRowsAreSetAside(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		fill(t, db, 1, 3)
 		_, err := db.pool.Exec(`UPDATE user_interactions SET body = '{"user_id": "x"}' WHERE id = 2`)
-		must(t, err)
+		must.OK(t, err)
 		b := &broker{}
 		running(t, NewRelay(db, b, brisk(), quiet))
 		drained(t, db)
@@ -359,7 +360,7 @@ func fillDespiteCuts(t testing.TB, db *Database, users, from, end int) {
 			}
 		}
 	}
-	must(t, s.Close(t.Context()))
+	must.OK(t, s.Close(t.Context()))
 }
 
 // TestAShardHasOneRelay makes sure that what is locked is locked.
@@ -368,20 +369,20 @@ func fillDespiteCuts(t testing.TB, db *Database, users, from, end int) {
 func TestAShardHasOneRelay(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		first, err := db.dialect.lease(t.Context(), db.pool, []int{1, 2, 3})
-		must(t, err)
+		must.OK(t, err)
 		second, err := db.dialect.lease(t.Context(), db.pool, []int{3, 4})
-		must(t, err)
+		must.OK(t, err)
 		if fmt.Sprint(first.shards, second.shards) != "[1 2 3] [4]" {
 			t.Errorf("leases are %v and %v", first.shards, second.shards)
 		}
-		must(t, first.end(false))
+		must.OK(t, first.end(false))
 		third, err := db.dialect.lease(t.Context(), db.pool, []int{3, 4})
-		must(t, err)
+		must.OK(t, err)
 		if fmt.Sprint(third.shards) != "[3]" {
 			t.Errorf("the lease after an end is %v", third.shards)
 		}
-		must(t, third.end(true))
-		must(t, second.end(true))
+		must.OK(t, third.end(true))
+		must.OK(t, second.end(true))
 	})
 }
 
@@ -390,13 +391,13 @@ func TestAKilledRelayFreesItsShards(t *testing.T) {
 	name := server.Database(t)
 	db := openAt(t, server.URL(name))
 	l, err := db.dialect.lease(t.Context(), db.pool, []int{7})
-	must(t, err)
+	must.OK(t, err)
 	server.CutConnections(t, name) // what a kill -9 does to its connections
 	other := openOnly(t, server.URL(name))
-	eventually(t, "the shard is free", func() bool {
+	must.Hold(t, "the shard is free", func() bool {
 		next, err := other.dialect.lease(t.Context(), other.pool, []int{7})
-		must(t, err)
-		must(t, next.end(true))
+		must.OK(t, err)
+		must.OK(t, next.end(true))
 		return len(next.shards) == 1
 	})
 	_ = l.end(false)
@@ -412,7 +413,7 @@ func TestWakeSparesThePoll(t *testing.T) {
 		running(t, r)
 		for n := range 20 {
 			add(t, s, view(t, 1, n))
-			eventually(t, "the row is sent without a poll", func() bool { return len(b.ids()) == n+1 })
+			must.Hold(t, "the row is sent without a poll", func() bool { return len(b.ids()) == n+1 })
 		}
 	})
 }
@@ -435,12 +436,12 @@ func TestOneThatIsTurnedAwaySparesThePoll(t *testing.T) {
 		<-empty.ending
 		add(t, s, view(t, 1, 1))
 		done, err := r.batch(t.Context(), t.Context())
-		must(t, err)
+		must.OK(t, err)
 		if done != 0 {
 			t.Fatalf("%d rows of a shard that is held were sent", done)
 		}
 		end()
-		eventually(t, "the row is sent without a poll", func() bool { return len(b.ids()) == 1 })
+		must.Hold(t, "the row is sent without a poll", func() bool { return len(b.ids()) == 1 })
 	})
 }
 
@@ -489,7 +490,7 @@ func TestRelayEndsInTime(t *testing.T) {
 		close(release) // the wave under way is confirmed, marked, and the last
 		<-done
 		sent, err := db.Count(t.Context(), Filter{Sent: OnlySent})
-		must(t, err)
+		must.OK(t, err)
 		if int(sent) != len(b.ids()) || sent == 0 || sent == 200 {
 			t.Errorf("%d rows are marked, %d were published", sent, len(b.ids()))
 		}
@@ -618,7 +619,7 @@ func TestAReusedIDIsNotMarked(t *testing.T) {
 			once.Do(func() {
 				next := view(t, 1, 2)
 				_, err := db.pool.Exec("UPDATE user_interactions SET message_id = ?, body = ? WHERE id = ?", next.Event.MessageID, string(next.Body), id)
-				must(t, err)
+				must.OK(t, err)
 			})
 		}}
 		running(t, NewRelay(db, b, brisk(), quiet))

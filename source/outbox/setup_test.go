@@ -15,26 +15,15 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/metric"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/sqltest"
 )
-
-func expectFault(t *testing.T, err error, reason string, words ...string) {
-	t.Helper()
-	if engine.KindOf(err) != engine.Configuration || engine.ReasonOf(err) != reason {
-		t.Fatalf("got %v (%s), want the configuration fault %s", err, engine.ReasonOf(err), reason)
-	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("%q does not name %q", err, word)
-		}
-	}
-}
 
 func TestSetupIsIdempotent(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		fill(t, db, 3, 10)
-		must(t, db.Setup(t.Context(), SetupOptions{}))
-		must(t, db.Check(t.Context()))
+		must.OK(t, db.Setup(t.Context(), SetupOptions{}))
+		must.OK(t, db.Check(t.Context()))
 		if n, err := db.Count(t.Context(), Filter{}); err != nil || n != 10 {
 			t.Errorf("%d rows after a second setup, %v", n, err)
 		}
@@ -54,7 +43,7 @@ func TestSetupsAtOnce(t *testing.T) {
 			})
 		}
 		group.Wait()
-		must(t, openOnly(t, url).Check(t.Context()))
+		must.OK(t, openOnly(t, url).Check(t.Context()))
 	}
 	onServers(t, atOnce)
 	t.Run("sqlite", func(t *testing.T) { atOnce(t, "sqlite://"+filepath.Join(t.TempDir(), "outbox.db")) })
@@ -64,12 +53,12 @@ func TestBeforeSetup(t *testing.T) {
 	server := sqltest.Shared(t)
 	for _, url := range []string{server.URL(server.Database(t)), postgresURL(t), "sqlite://" + filepath.Join(t.TempDir(), "new.db")} {
 		db := openOnly(t, url)
-		expectFault(t, db.Check(t.Context()), reasonSchema, "outbox.Setup")
+		must.Fault(t, db.Check(t.Context()), reasonSchema, "outbox.Setup")
 		s := storeOn(t, db, StoreConfig{})
 		_, err := s.Add(t.Context(), []profile.Entry{view(t, 1, 1)})
-		expectFault(t, err, reasonSchema, "outbox.Setup")
+		must.Fault(t, err, reasonSchema, "outbox.Setup")
 		_, err = db.Backlog(t.Context(), 0)
-		expectFault(t, err, reasonSchema, "outbox.Setup")
+		must.Fault(t, err, reasonSchema, "outbox.Setup")
 	}
 }
 
@@ -80,26 +69,26 @@ func TestBeforeSetup(t *testing.T) {
 func TestSQLiteFilesArePrivate(t *testing.T) {
 	dir := t.TempDir()
 	db := openOnly(t, "sqlite://"+filepath.Join(dir, "mistyped.db"))
-	expectFault(t, db.Check(t.Context()), reasonSchema, "no such file")
+	must.Fault(t, db.Check(t.Context()), reasonSchema, "no such file")
 	if _, err := db.Backlog(t.Context(), 0); err == nil {
 		t.Error("there is a backlog in no file")
 	}
 	found, err := os.ReadDir(dir)
-	must(t, err)
+	must.OK(t, err)
 	if len(found) != 0 {
 		t.Errorf("made %v", found)
 	}
 	db = openAt(t, "sqlite://"+filepath.Join(dir, "outbox.db"))
 	_, err = storeOn(t, db, StoreConfig{}).Add(t.Context(), []profile.Entry{view(t, 1, 1)})
-	must(t, err)
+	must.OK(t, err)
 	found, err = os.ReadDir(dir)
-	must(t, err)
+	must.OK(t, err)
 	if len(found) != 3 {
 		t.Errorf("found %v, want the database, its log and the log's index", found)
 	}
 	for _, file := range found {
 		info, err := file.Info()
-		must(t, err)
+		must.OK(t, err)
 		if info.Mode().Perm() != 0o600 {
 			t.Errorf("%s is %v", file.Name(), info.Mode())
 		}
@@ -110,9 +99,9 @@ func TestSetupOfATableThatIsNotKeyfolds(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		for _, statement := range []string{"DROP TABLE user_interactions", "DROP TABLE " + versionTable, "CREATE TABLE user_interactions (id INT)"} {
 			_, err := db.pool.Exec(statement)
-			must(t, err)
+			must.OK(t, err)
 		}
-		expectFault(t, db.Setup(t.Context(), SetupOptions{}), reasonSchema, "did not make")
+		must.Fault(t, db.Setup(t.Context(), SetupOptions{}), reasonSchema, "did not make")
 	})
 }
 
@@ -123,11 +112,11 @@ func TestSetupAfterAKilledOne(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		for _, statement := range []string{"DROP TABLE keyfold_relay_shards", "DELETE FROM " + versionTable + " WHERE version_id > 0"} {
 			_, err := db.pool.Exec(statement)
-			must(t, err)
+			must.OK(t, err)
 		}
-		expectFault(t, db.Check(t.Context()), reasonSchema, "outbox.Setup")
-		must(t, db.Setup(t.Context(), SetupOptions{}))
-		must(t, db.Check(t.Context()))
+		must.Fault(t, db.Check(t.Context()), reasonSchema, "outbox.Setup")
+		must.OK(t, db.Setup(t.Context(), SetupOptions{}))
+		must.OK(t, db.Check(t.Context()))
 		shards, err := db.heads(t.Context(), 0)
 		if err != nil || len(shards) != 0 {
 			t.Errorf("pending shards: %v, %v", shards, err)
@@ -137,7 +126,7 @@ func TestSetupAfterAKilledOne(t *testing.T) {
 
 func TestForeignKeysNeedTheirTables(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
-		expectFault(t, db.Setup(t.Context(), SetupOptions{ForeignKeys: true}), reasonSchema, "without")
+		must.Fault(t, db.Setup(t.Context(), SetupOptions{ForeignKeys: true}), reasonSchema, "without")
 	})
 }
 
@@ -150,18 +139,18 @@ func TestServerFaults(t *testing.T) {
 	at := server.Address() + "/" + name
 	check := func(url string) error { return openOnly(t, url).Check(t.Context()) }
 
-	must(t, check("mysql://reader:s3cr3t%40%2F@"+at))
-	must(t, check("mariadb://reader:s3cr3t%40%2F@"+at+"?serverVersion=mariadb-10.11.2&charset=utf8&timeout=3s"))
-	must(t, check("reader:s3cr3t@/@tcp("+server.Address()+")/"+name+"?parseTime=true&loc=Local"))
+	must.OK(t, check("mysql://reader:s3cr3t%40%2F@"+at))
+	must.OK(t, check("mariadb://reader:s3cr3t%40%2F@"+at+"?serverVersion=mariadb-10.11.2&charset=utf8&timeout=3s"))
+	must.OK(t, check("reader:s3cr3t@/@tcp("+server.Address()+")/"+name+"?parseTime=true&loc=Local"))
 	err := check("mysql://reader:wr0ng@" + at)
-	expectFault(t, err, reasonAccess, "password")
+	must.Fault(t, err, reasonAccess, "password")
 	if strings.Contains(err.Error(), "wr0ng") {
 		t.Errorf("%q holds the password", err)
 	}
-	expectFault(t, check("mysql://root@"+server.Address()+"/nowhere"), reasonDatabase, "CREATE DATABASE", "nowhere")
+	must.Fault(t, check("mysql://root@"+server.Address()+"/nowhere"), reasonDatabase, "CREATE DATABASE", "nowhere")
 	s := storeOn(t, openOnly(t, "mysql://reader:s3cr3t%40%2F@"+at), StoreConfig{})
 	_, err = s.Add(t.Context(), []profile.Entry{view(t, 1, 1)})
-	expectFault(t, err, reasonAccess, "INSERT")
+	must.Fault(t, err, reasonAccess, "INSERT")
 	if err := check("mysql://root@127.0.0.1:1/" + name); !errors.Is(err, engine.ErrAway) {
 		t.Errorf("nobody listens: %v", err)
 	}
@@ -175,22 +164,22 @@ func TestSessionSettings(t *testing.T) {
 		"character_set_connection": "utf8mb4", "innodb_lock_wait_timeout": "1", "wait_timeout": "60",
 	} {
 		var got string
-		must(t, db.pool.QueryRow("SELECT @@"+setting).Scan(&got))
+		must.OK(t, db.pool.QueryRow("SELECT @@"+setting).Scan(&got))
 		if got != want {
 			t.Errorf("%s is %s, want %s", setting, got, want)
 		}
 	}
 	var mode string
-	must(t, db.pool.QueryRow("SELECT @@sql_mode").Scan(&mode))
+	must.OK(t, db.pool.QueryRow("SELECT @@sql_mode").Scan(&mode))
 	if !strings.Contains(mode, "STRICT_ALL_TABLES") {
 		t.Errorf("sql_mode is %s", mode)
 	}
 	// The connection with the setup's lock says nothing while a migration runs.
 	patient, err := db.setup()
-	must(t, err)
+	must.OK(t, err)
 	defer patient.Close()
 	var seconds int
-	must(t, patient.QueryRow("SELECT @@wait_timeout").Scan(&seconds))
+	must.OK(t, patient.QueryRow("SELECT @@wait_timeout").Scan(&seconds))
 	if seconds < 3600 {
 		t.Errorf("the server ends a setup's silent connection after %d s", seconds)
 	}
@@ -202,34 +191,34 @@ func TestSessionSettings(t *testing.T) {
 func TestSetupOfAnEarlierSchema(t *testing.T) {
 	server := sqltest.Shared(t)
 	file := filepath.Join(t.TempDir(), "earlier.db")
-	must(t, os.WriteFile(file, nil, 0o600))
+	must.OK(t, os.WriteFile(file, nil, 0o600))
 	for flavour, url := range map[string]string{
 		MariaDB: server.URL(server.Database(t)), SQLite: "sqlite://" + file,
 	} {
 		db := openOnly(t, url)
 		files, err := migrations(flavour, "")
-		must(t, err)
+		must.OK(t, err)
 		text, err := fs.ReadFile(files, "00001_user_interactions.sql")
-		must(t, err)
+		must.OK(t, err)
 		_, up, _ := strings.Cut(string(text), "-- +goose Up")
 		up, _, _ = strings.Cut(up, "-- +goose Down")
 		for statement := range strings.SplitSeq(up, ";\n") {
 			if strings.TrimSpace(statement) != "" {
 				_, err := db.pool.Exec(statement)
-				must(t, err)
+				must.OK(t, err)
 			}
 		}
 		for id := 1; id <= 3; id++ {
 			e := view(t, int32(id), id)
 			row, err := rowOf(&e, engine.Now())
-			must(t, err)
+			must.OK(t, err)
 			_, err = db.pool.Exec("INSERT INTO user_interactions ("+strings.TrimSuffix(columns, ", headers, registered")+") VALUES "+strings.Replace(places, ", ?, TRUE", "", 1), row.values(nil)[:10]...)
-			must(t, err)
+			must.OK(t, err)
 		}
 		_, err = db.pool.Exec("DELETE FROM user_interactions WHERE id = 3")
-		must(t, err)
-		must(t, db.Setup(t.Context(), SetupOptions{}))
-		must(t, db.Check(t.Context()))
+		must.OK(t, err)
+		must.OK(t, db.Setup(t.Context(), SetupOptions{}))
+		must.OK(t, db.Check(t.Context()))
 		s := storeOn(t, db, StoreConfig{})
 		if fresh := add(t, s, view(t, 1, 1), view(t, 3, 3)); fresh[0] || !fresh[1] {
 			t.Errorf("%s: after the setup, fresh is %v", flavour, fresh)
@@ -254,7 +243,7 @@ func TestURLs(t *testing.T) {
 		if err == nil {
 			db.Close()
 		}
-		expectFault(t, err, reasonURL, "outbox.URL")
+		must.Fault(t, err, reasonURL, "outbox.URL")
 		if strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q holds the password", err)
 		}
@@ -267,7 +256,7 @@ func TestURLs(t *testing.T) {
 		}
 	}
 	config, err := mysqlConfig("mysql://u:p%3Aq@h/db?unix_socket=/run/s&tls=skip-verify")
-	must(t, err)
+	must.OK(t, err)
 	if config.Net != "unix" || config.Addr != "/run/s" || config.Passwd != "p:q" || config.TLSConfig != "skip-verify" {
 		t.Errorf("the configuration is %+v", config)
 	}
@@ -285,7 +274,7 @@ func TestFlavours(t *testing.T) {
 			t.Errorf("%s is %q, %v; want %q", version, got, err, want)
 		}
 		if err != nil {
-			expectFault(t, err, reasonOld, version)
+			must.Fault(t, err, reasonOld, version)
 		}
 	}
 }
@@ -297,10 +286,10 @@ func TestPrintedSQLIsWhatSetupRuns(t *testing.T) {
 		MariaDB: server.URL(server.Database(t)), PostgreSQL: postgresURL(t), SQLite: "sqlite://" + filepath.Join(t.TempDir(), "printed.db"),
 	} {
 		text, err := SQL(flavour, SetupOptions{})
-		must(t, err)
+		must.OK(t, err)
 		db := openOnly(t, url)
 		pool, err := db.setup()
-		must(t, err)
+		must.OK(t, err)
 		defer pool.Close()
 		for statement := range strings.SplitSeq(text, ";\n") {
 			if strings.TrimSpace(statement) == "" {
@@ -310,11 +299,11 @@ func TestPrintedSQLIsWhatSetupRuns(t *testing.T) {
 				t.Fatalf("%s: %v\n%s", flavour, err, statement)
 			}
 		}
-		must(t, db.Setup(t.Context(), SetupOptions{}))
+		must.OK(t, db.Setup(t.Context(), SetupOptions{}))
 		fill(t, db, 1, 3)
 	}
 	text, err := SQL(MySQL, SetupOptions{ForeignKeys: true})
-	must(t, err)
+	must.OK(t, err)
 	for _, part := range []string{"utf8mb4_0900_bin", "ON DELETE CASCADE", "ON DELETE SET NULL", "(63)"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the SQL for MySQL lacks %q", part)
@@ -335,11 +324,11 @@ func TestIndexes(t *testing.T) {
 	db := openAt(t, server.URL(server.Database(t)))
 	fillBySQL(t, db, 50, 3000)
 	_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = created_at WHERE id < 2900")
-	must(t, err)
+	must.OK(t, err)
 	for _, nullable := range []bool{false, true} {
 		db.mayBeNull.Store(&nullable)
 		waits, err := db.waits(t.Context())
-		must(t, err)
+		must.OK(t, err)
 		if nullable {
 			exec(t, db, "ALTER TABLE user_interactions MODIFY processed_to_queue BOOLEAN NULL DEFAULT FALSE")
 		}
@@ -358,16 +347,16 @@ func explain(t *testing.T, db *Database, query, key string) {
 	t.Helper()
 	var id, table, kind, possible, used, length, ref, rows, extra sql.NullString
 	var selected string
-	must(t, db.pool.QueryRow("EXPLAIN "+query).Scan(&id, &selected, &table, &kind, &possible, &used, &length, &ref, &rows, &extra))
+	must.OK(t, db.pool.QueryRow("EXPLAIN "+query).Scan(&id, &selected, &table, &kind, &possible, &used, &length, &ref, &rows, &extra))
 	if used.String != key || strings.Contains(extra.String, "filesort") || kind.String == "ALL" || key == "idx_unsent" && kind.String != "ref" {
 		t.Errorf("%s: %s by %s, %s", query, kind.String, used.String, extra.String)
 	}
 }
 
 func TestRelayConfig(t *testing.T) {
-	must(t, RelayConfig{}.Validate())
+	must.OK(t, RelayConfig{}.Validate())
 	err := RelayConfig{Batches: -1, BatchShards: 65, PollMin: 2 * time.Second, Rate: -1}.Validate()
-	expectFault(t, err, "relay_configuration", "batches at once", "batch shards", "poll", "rate")
+	must.Fault(t, err, "relay_configuration", "batches at once", "batch shards", "poll", "rate")
 }
 
 func TestPrometheusText(t *testing.T) {
@@ -377,7 +366,7 @@ func TestPrometheusText(t *testing.T) {
 		running(t, r)
 		drained(t, db)
 		s := storeOn(t, db, StoreConfig{})
-		eventually(t, "the counts are there", func() bool { return r.Stats.Sent.Load() == 5 })
+		must.Hold(t, "the counts are there", func() bool { return r.Stats.Sent.Load() == 5 })
 		var set metric.Set
 		s.Stats.Register(&set)
 		r.Stats.Register(&set)
@@ -386,7 +375,7 @@ func TestPrometheusText(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go g.Run(ctx)
-		eventually(t, "the backlog is read", func() bool { return g.Unsent() == 0 })
+		must.Hold(t, "the backlog is read", func() bool { return g.Unsent() == 0 })
 		var text strings.Builder
 		set.WritePrometheus(&text)
 		for _, line := range []string{`keyfold_relay_rows_total{outcome="sent"} 5`, "keyfold_relay_delay_seconds_count 5", "keyfold_outbox_unsent 0", "keyfold_outbox_oldest_unsent_seconds 0", "keyfold_outbox_store_requests_total 0"} {

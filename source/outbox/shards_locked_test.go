@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"keyfold/internal/testserver/logtest"
+	"keyfold/internal/testserver/must"
 )
 
 // A transaction of another program's holds what the relay needs: the rows of its shards, their
@@ -33,8 +34,8 @@ func TestARelayBehindALockSaysSo(t *testing.T) {
 				r.locked.bound, r.lockWait = 100*time.Millisecond, 500*time.Millisecond
 				stop := running(t, r)
 				locked := "another transaction has locked"
-				eventually(t, "the relay is at fault", func() bool { return r.Fault() != nil && strings.Contains(r.Fault().Error(), locked) })
-				eventually(t, "the log says so", func() bool { return strings.Contains(told.String(), locked) })
+				must.Hold(t, "the relay is at fault", func() bool { return r.Fault() != nil && strings.Contains(r.Fault().Error(), locked) })
+				must.Hold(t, "the log says so", func() bool { return strings.Contains(told.String(), locked) })
 				if _, sqlite := db.dialect.(*sqliteDialect); !sqlite && !strings.Contains(r.Fault().Error(), strings.Fields(kind)[len(strings.Fields(kind))-1]) {
 					t.Errorf("the fault does not name the table: %v", r.Fault())
 				}
@@ -43,7 +44,7 @@ func TestARelayBehindALockSaysSo(t *testing.T) {
 				}
 				unlock()
 				drained(t, db)
-				eventually(t, "the fault is over", func() bool { return r.Fault() == nil })
+				must.Hold(t, "the fault is over", func() bool { return r.Fault() == nil })
 				stop()
 				b.expectAll(t, 9)
 				if !strings.Contains(told.String(), "goes on") {
@@ -70,18 +71,18 @@ func TestARelayBehindALockOfOneShard(t *testing.T) {
 		r := NewRelay(db, b, brisk(), quiet)
 		r.locked.bound = 100 * time.Millisecond
 		running(t, r)
-		eventually(t, "the other shards' rows are sent", func() bool { return len(b.ids()) == 3 })
-		eventually(t, "the relay is at fault", func() bool { return r.Fault() != nil })
+		must.Hold(t, "the other shards' rows are sent", func() bool { return len(b.ids()) == 3 })
+		must.Hold(t, "the relay is at fault", func() bool { return r.Fault() != nil })
 		for n := range 20 {
 			add(t, s, view(t, users[1], n+2))
 		}
-		eventually(t, "rows of another shard are sent", func() bool { return len(b.ids()) == 23 })
+		must.Hold(t, "rows of another shard are sent", func() bool { return len(b.ids()) == 23 })
 		if r.Fault() == nil {
 			t.Error("the fault is over while the lock lasts")
 		}
 		unlock()
 		drained(t, db)
-		eventually(t, "the fault is over", func() bool { return r.Fault() == nil })
+		must.Hold(t, "the fault is over", func() bool { return r.Fault() == nil })
 	})
 }
 
@@ -141,15 +142,15 @@ func lockOf(t *testing.T, db *Database, kind string) (unlock func()) {
 func holdOpen(t *testing.T, db *Database, statement string, last ...string) (unlock func()) {
 	t.Helper()
 	tx, err := db.pool.BeginTx(context.Background(), &sql.TxOptions{})
-	must(t, err)
+	must.OK(t, err)
 	_, err = collect(context.Background(), tx, func(s scanner) (any, error) { return nil, nil }, statement)
-	must(t, err)
+	must.OK(t, err)
 	unlock = sync.OnceFunc(func() {
 		for _, statement := range last {
 			_, err := tx.Exec(statement)
-			must(t, err)
+			must.OK(t, err)
 		}
-		must(t, errors.Join(tx.Rollback()))
+		must.OK(t, errors.Join(tx.Rollback()))
 	})
 	t.Cleanup(unlock)
 	return unlock

@@ -16,6 +16,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/sqltest"
 )
 
@@ -150,7 +151,7 @@ func TestHostileTextsRoundTrip(t *testing.T) {
 func expectColumns(t *testing.T, db *Database, want map[string]profile.Entry) {
 	t.Helper()
 	rows, err := db.pool.Query("SELECT user_id, event_type, search_phrase, product_id, occurred_at, metadata, message_id, shard, processed_to_queue FROM user_interactions")
-	must(t, err)
+	must.OK(t, err)
 	defer rows.Close()
 	for rows.Next() {
 		var (
@@ -161,7 +162,7 @@ func expectColumns(t *testing.T, db *Database, want map[string]profile.Entry) {
 			sentColumn         bool
 			parsed             map[string]string
 		)
-		must(t, rows.Scan(&user, &kind, &phrase, &product, &occurred, &metadata, &id, &shard, &sentColumn))
+		must.OK(t, rows.Scan(&user, &kind, &phrase, &product, &occurred, &metadata, &id, &shard, &sentColumn))
 		e := want[id].Event
 		if e.UserID != user || e.Type.String() != kind || e.Phrase != phrase.String || product.Valid || timeText(e.OccurredAt) != occurred {
 			t.Errorf("%q: columns are %d %s %q %v %s", id, user, kind, phrase.String, product, occurred)
@@ -173,7 +174,7 @@ func expectColumns(t *testing.T, db *Database, want map[string]profile.Entry) {
 			t.Errorf("%q: shard %d, processed_to_queue %v", id, shard, sentColumn)
 		}
 	}
-	must(t, rows.Err())
+	must.OK(t, rows.Err())
 }
 
 func TestWhatNeverFitsIsRefused(t *testing.T) {
@@ -221,7 +222,7 @@ func TestMetadataBeyondColumns(t *testing.T) {
 		for i, metadata := range []string{`{"x":1e400}`, `{"x":-1e-400}`, `{"x":123456789012345678901234567890}`, deep, `{}`, `null`, `{"":""}`} {
 			body := fmt.Sprintf(`{"user_id":1,"event_type":"product_view","product_id":1,"occurred_at":"2026-01-01T00:00:00Z","metadata":%s,"message_id":"m%d"}`, metadata, i)
 			event, err := profile.ParseEvent([]byte(body), farFuture)
-			must(t, err)
+			must.OK(t, err)
 			add(t, s, profile.Entry{Event: event, Body: []byte(body)})
 			rows := rowsOf(t, db, Filter{})
 			if got := string(rows[len(rows)-1].Body); got != body {
@@ -238,7 +239,7 @@ func TestMetadataBeyondColumns(t *testing.T) {
 func TestABadRowRefusesOnlyItsRequest(t *testing.T) {
 	onServers(t, func(t *testing.T, url string) {
 		db := withUsers(t, url, 1, 2, 3)
-		must(t, db.Setup(t.Context(), SetupOptions{ForeignKeys: true})) // idempotent
+		must.OK(t, db.Setup(t.Context(), SetupOptions{ForeignKeys: true})) // idempotent
 		s := storeOn(t, db, StoreConfig{Committers: 1})
 		group := groupOf(t, view(t, 1, 1), view(t, 2, 1), view(t, 3, 1), view(t, 4, 1)) // user 4 does not exist
 		s.commit(group)
@@ -268,7 +269,7 @@ func groupOf(t *testing.T, entries ...profile.Entry) (group []*request) {
 	t.Helper()
 	for i := range entries {
 		row, err := rowOf(&entries[i], engine.Now())
-		must(t, err)
+		must.OK(t, err)
 		group = append(group, &request{ctx: t.Context(), rows: []newRow{row}, answer: make(chan error, 1)})
 	}
 	return group
@@ -289,7 +290,7 @@ func withUsers(t *testing.T, url string, ids ...int32) *Database {
 	for _, id := range ids {
 		exec(t, db, "INSERT INTO users (id) VALUES (?)", id)
 	}
-	must(t, db.Setup(t.Context(), SetupOptions{ForeignKeys: true}))
+	must.OK(t, db.Setup(t.Context(), SetupOptions{ForeignKeys: true}))
 	return db
 }
 
@@ -342,10 +343,10 @@ func TestALockedUserHoldsUpNobodyElse(t *testing.T) {
 	onServers(t, func(t *testing.T, url string) {
 		db := withUsers(t, url, 1, 2, 3)
 		lock, err := db.pool.Begin()
-		must(t, err)
+		must.OK(t, err)
 		defer lock.Rollback()
 		_, err = lock.Exec("SELECT id FROM users WHERE id = 1 FOR UPDATE")
-		must(t, err)
+		must.OK(t, err)
 		s := storeOn(t, db, StoreConfig{Committers: 1})
 		var entries []profile.Entry
 		for i, user := range []int32{2, 1, 3, 1, 1} {
@@ -365,7 +366,7 @@ func TestALockedUserHoldsUpNobodyElse(t *testing.T) {
 				t.Errorf("request %d: %v", i, err)
 			}
 		}
-		must(t, lock.Rollback())
+		must.OK(t, lock.Rollback())
 		if fresh := add(t, s, view(t, 1, 1), view(t, 2, 0)); !fresh[0] || fresh[1] {
 			t.Errorf("after the lock: fresh is %v", fresh)
 		}
@@ -379,7 +380,7 @@ func TestALockedUserHoldsUpNobodyElse(t *testing.T) {
 func TestSmallPackets(t *testing.T) {
 	server := sqltest.Shared(t)
 	var before int
-	must(t, server.Admin().QueryRow("SELECT @@GLOBAL.max_allowed_packet").Scan(&before))
+	must.OK(t, server.Admin().QueryRow("SELECT @@GLOBAL.max_allowed_packet").Scan(&before))
 	server.Exec(t, "SET GLOBAL max_allowed_packet = 1048576")
 	t.Cleanup(func() { server.Exec(t, "SET GLOBAL max_allowed_packet = ?", before) })
 	s := storeOn(t, openAt(t, server.URL(server.Database(t))), StoreConfig{})
@@ -417,7 +418,7 @@ func TestADuplicateIsOfThisUserAndId(t *testing.T) {
 			t.Errorf("order-1 of two users: fresh is %v", fresh)
 		}
 		_, err := db.pool.Exec("CREATE UNIQUE INDEX shop ON user_interactions (user_id, product_id, occurred_at)")
-		must(t, err)
+		must.OK(t, err)
 		fresh, err := s.Add(t.Context(), []profile.Entry{order(3, 1, "a"), order(1, 5, "order-2")})
 		if engine.KindOf(err) != engine.Permanent {
 			t.Errorf("an event that the shop's key refuses: fresh is %v, %v", fresh, err)
@@ -495,7 +496,7 @@ func TestAddAfterItsSenderLeft(t *testing.T) {
 		if _, err := s.Add(ctx, []profile.Entry{view(t, 1, 1)}); err == nil {
 			t.Error("Add with an ended context succeeded")
 		}
-		must(t, s.Close(t.Context()))
+		must.OK(t, s.Close(t.Context()))
 		if _, err := s.Add(t.Context(), []profile.Entry{view(t, 1, 1)}); !errors.Is(err, errClosed) {
 			t.Errorf("Add after Close: %v", err)
 		}
@@ -512,13 +513,13 @@ func TestNothingOfASenderThatLeftIsStored(t *testing.T) {
 		for n, ctx := range []context.Context{left, t.Context()} {
 			entry := view(t, int32(n+1), n)
 			row, err := rowOf(&entry, engine.Now())
-			must(t, err)
+			must.OK(t, err)
 			group = append(group, &request{ctx: ctx, rows: []newRow{row}, answer: make(chan error, 1)})
 		}
 		cancel()
 		stays := group[1]
 		s.commit(group)
-		must(t, <-stays.answer)
+		must.OK(t, <-stays.answer)
 		if rows := rowsOf(t, db, Filter{}); len(rows) != 1 || rows[0].Event.UserID != 2 {
 			t.Errorf("%d rows are stored, want the one of the sender that stayed", len(rows))
 		}

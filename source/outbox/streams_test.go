@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // streams are those of a broker that drops what it has. Each call may fail in each way that a
@@ -111,7 +112,7 @@ func newStreams(t *testing.T) *streams {
 func more(t *testing.T, db *Database, users, rows int) {
 	t.Helper()
 	n, err := db.Count(t.Context(), Filter{})
-	must(t, err)
+	must.OK(t, err)
 	s := storeOn(t, db, StoreConfig{})
 	for i := range rows {
 		add(t, s, view(t, int32(i%users+1), int(n)+i))
@@ -147,7 +148,7 @@ func TestEveryRowIsOnceInItsStream(t *testing.T) {
 			t.Errorf("%d of %d rows are in the streams", len(times), rows)
 		}
 		var notes int
-		must(t, db.pool.QueryRow("SELECT COUNT(*) FROM keyfold_publish_numbers WHERE noted IS NOT NULL").Scan(&notes))
+		must.OK(t, db.pool.QueryRow("SELECT COUNT(*) FROM keyfold_publish_numbers WHERE noted IS NOT NULL").Scan(&notes))
 		if notes != 0 {
 			t.Errorf("%d shards have notes of what was published", notes)
 		}
@@ -162,7 +163,7 @@ func TestRowsFollowAnotherGeneration(t *testing.T) {
 		s := newStreams(t)
 		running(t, NewStreamRelay(db, s, restless(), quiet))
 		more(t, db, 40, rows/2)
-		eventually(t, "rows are on their way", func() bool { return backlog(t, db).Unsent < rows/2 })
+		must.Hold(t, "rows are on their way", func() bool { return backlog(t, db).Unsent < rows/2 })
 		s.mu.Lock()
 		s.name = "two"
 		s.mu.Unlock()
@@ -199,17 +200,17 @@ func TestNumbersAreGivenOnce(t *testing.T) {
 		frozen := NewStreamRelay(db, s, brisk(), quiet)
 		shard := engine.SlotOf(rowsOf(t, db, Filter{})[0].Event.UserID)
 		l, err := frozen.lease(t.Context(), []int{shard})
-		must(t, err)
+		must.OK(t, err)
 		numbers, err := frozen.numbersOf(t.Context(), l)
-		must(t, err)
-		must(t, l.end(false)) // as the server ends it
+		must.OK(t, err)
+		must.OK(t, l.end(false)) // as the server ends it
 
 		r := NewStreamRelay(db, s, brisk(), quiet)
 		batches(t, r)
 		more(t, db, 1, 1)
 		before := s.each(t, "one")
 		rows, _, err := frozen.fetch(t.Context(), &lease{shards: []int{shard}, run: db.pool}, query{})
-		must(t, err)
+		must.OK(t, err)
 		if _, _, err := frozen.try(t.Context(), rows, numbers); !errors.Is(err, errOtherRelay) || len(rows) != 1 {
 			t.Errorf("a relay without its lease noted %d rows under numbers that another has given: %v", len(rows), err)
 		}
@@ -265,14 +266,14 @@ func TestASlowRelayGetsPastALargeNote(t *testing.T) {
 		r := NewStreamRelay(db, s, RelayConfig{BatchRows: 400}, quiet)
 		l := &lease{shards: []int{shard}, run: db.pool}
 		_, p, _, err := r.prepare(t.Context(), l, query{})
-		must(t, err)
+		must.OK(t, err)
 		noted := 0
 		for _, g := range p.groups {
 			noted += len(g.Rows)
 		}
 		slow := NewStreamRelay(db, s, RelayConfig{Rate: 1}, quiet)
 		_, p, _, err = slow.prepare(t.Context(), l, query{})
-		must(t, err)
+		must.OK(t, err)
 		w := newRounds(slow, nil)
 		w.until = time.Now().Add(time.Minute)
 		ended, end := context.WithCancel(t.Context())

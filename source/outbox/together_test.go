@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // ledger is a publisher that takes all rows of a call, in their order, or none.
@@ -33,7 +34,7 @@ func TestTogether(t *testing.T) {
 		const users, rows = 3, 800
 		fill(t, db, users, rows)
 		_, err := db.pool.Exec(`UPDATE user_interactions SET body = '{"user_id": "x"}' WHERE id IN (300, 301, 500)`)
-		must(t, err)
+		must.OK(t, err)
 		l := &ledger{refuse: func() error {
 			switch rand.IntN(6) {
 			case 0:

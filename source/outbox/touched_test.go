@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // The products of a user are those of the history, each once, and of one type where one is named.
@@ -13,18 +14,18 @@ func TestProductsOf(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		fill(t, db, 5, 60)
 		users, err := db.Users(t.Context(), 0)
-		must(t, err)
+		must.OK(t, err)
 		for _, user := range users {
 			for _, kind := range []profile.EventType{0, profile.ProductPurchase, profile.ProductView} {
 				var want []int32
 				for row, err := range db.History(t.Context(), Filter{UserID: user, Type: kind}, Position{}) {
-					must(t, err)
+					must.OK(t, err)
 					if id := row.Event.ProductID; id != 0 && !slices.Contains(want, id) {
 						want = append(want, id)
 					}
 				}
 				got, err := db.ProductsOf(t.Context(), user, kind)
-				must(t, err)
+				must.OK(t, err)
 				slices.Sort(got)
 				slices.Sort(want)
 				if !slices.Equal(got, want) {
@@ -44,7 +45,7 @@ func TestProductsOfReadTheUsersRows(t *testing.T) {
 			err = s.Scan(&id, &parent, &unused, &step)
 			return step, err
 		}, "EXPLAIN QUERY PLAN "+query, args...)
-		must(t, err)
+		must.OK(t, err)
 		if all := strings.Join(plan, "; "); !strings.Contains(all, "idx_user_occurred (user_id=?)") {
 			t.Error(all)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/sqltest"
 )
 
@@ -65,7 +66,7 @@ func TestMariaDBReadsNoWholeTable(t *testing.T) {
 // many entries by an index.
 func rowsRead(t *testing.T, db *Database) (whole, entries int64) {
 	t.Helper()
-	must(t, each(t.Context(), db.pool, func(s scanner) error {
+	must.OK(t, each(t.Context(), db.pool, func(s scanner) error {
 		var name string
 		var n int64
 		err := s.Scan(&name, &n)
@@ -128,7 +129,7 @@ func readsNoWholeTable(t *testing.T, server counted) {
 		{"failed rows", func(db *Database) error {
 			exec(t, db, "UPDATE user_interactions SET processed_to_queue = FALSE, failed_at = sent_at WHERE id IN (5, 6, 7)")
 			ids, err := db.FailedIDs(ctx)
-			must(t, err)
+			must.OK(t, err)
 			rows, err := db.Failed(ctx, ids...)
 			if len(rows) != 3 {
 				t.Errorf("%d failed rows", len(rows))
@@ -159,8 +160,8 @@ func readsNoWholeTable(t *testing.T, server counted) {
 	} {
 		whole, read := server.read(t, admin)
 		db := openOnly(t, server.url)
-		must(t, one.do(db))
-		must(t, db.Close())
+		must.OK(t, one.do(db))
+		must.OK(t, db.Close())
 		wholeAfter, readAfter := server.read(t, admin)
 		if wholeAfter-whole > wholeRows || readAfter-read > most {
 			t.Errorf("%s: %d rows by whole tables, %d by indexes", one.name, wholeAfter-whole, readAfter-read)

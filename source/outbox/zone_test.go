@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // inZone is set in the process that [TestTimesInAnotherZone] starts, to the URLs of empty
@@ -31,7 +32,7 @@ var zoneTables = [][2]string{
 func TestTimesInAnotherZone(t *testing.T) {
 	if os.Getenv(inZone) == "" {
 		self, err := os.Executable()
-		must(t, err)
+		must.OK(t, err)
 		var urls []string
 		for _, table := range zoneTables {
 			urls = append(urls, shopURL(t, table[0]))
@@ -85,8 +86,8 @@ func expectInstants(t *testing.T, db *Database, kind string) {
 	exec(t, db, "UPDATE user_interactions SET processed_to_queue = TRUE")
 	insert(2)
 	_, err := db.Adopt(t.Context(), adoptInPlace, AdoptOptions{})
-	must(t, err)
-	must(t, db.Setup(t.Context(), SetupOptions{}))
+	must.OK(t, err)
+	must.OK(t, db.Setup(t.Context(), SetupOptions{}))
 	insert(3)
 	posted := view(t, 4, 1)
 	add(t, storeOn(t, db, StoreConfig{}), posted)
@@ -126,6 +127,6 @@ func instantOf(t *testing.T, db *Database, id int64) engine.Millis {
 		goose.DialectSQLite3:  "CAST(ROUND((julianday(occurred_at) - 2440587.5) * 86400000) AS INTEGER)",
 	}[db.words.migrations]
 	var at int64
-	must(t, db.pool.QueryRow("SELECT "+expression+" FROM user_interactions WHERE id = ?", id).Scan(&at))
+	must.OK(t, db.pool.QueryRow("SELECT "+expression+" FROM user_interactions WHERE id = ?", id).Scan(&at))
 	return engine.Millis(at)
 }

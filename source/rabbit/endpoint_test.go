@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/internal/testserver/authoritytest"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/rabbit"
 )
 
@@ -41,9 +42,7 @@ func TestParseEndpoint(t *testing.T) {
 // What cannot be read is a configuration fault that names the file and no password.
 func TestEndpointsThatCannotBeUsed(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.pem")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(empty, nil, 0o600))
 	for dsn, want := range map[string]string{
 		"http://user:secret@host":                                      "is not an AMQP URL",
 		"amqps://user:secret@host/?cacertfile=/no/such.pem":            "/no/such.pem",

@@ -11,6 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit"
@@ -21,9 +22,7 @@ import (
 func declared(t testing.TB) *sitetest.Site {
 	t.Helper()
 	s := sitetest.New(t, sitetest.Broker(t))
-	if err := topology.Setup(t.Context(), s.DSN, topology.Config{Names: s.Names, QueueType: topology.Classic}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, topology.Setup(t.Context(), s.DSN, topology.Config{Names: s.Names, QueueType: topology.Classic}))
 	return s
 }
 
@@ -135,9 +134,7 @@ func TestPublishOverABadNetwork(t *testing.T) {
 	p := s.Publisher(sitetest.Quick)
 	messages := s.Messages(10)
 	publish := func(limit time.Duration) []error { return p.Publish(sitetest.Within(t, limit), messages) }
-	if err := errors.Join(publish(time.Minute)...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(publish(time.Minute)...))
 	proxy.Freeze()
 	for i, err := range publish(2 * time.Second) {
 		if !errors.Is(err, engine.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {

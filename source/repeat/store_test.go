@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/redistest"
 )
 
@@ -34,9 +35,7 @@ func config(server *redistest.Server) Config {
 func open(t testing.TB, c Config) *Store {
 	t.Helper()
 	s, err := New(c, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -74,9 +73,7 @@ func TestAnswers(t *testing.T) {
 	if got := looked(s, p); got != notify.RepeatUnknown {
 		t.Errorf("an empty Redis says %d", got)
 	}
-	if err := s.add(t.Context(), []notify.Posting{p}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.add(t.Context(), []notify.Posting{p}))
 	otherUser, otherContent, none := p, p, p
 	otherUser.User, otherContent.Content, none.Content = "18", uuid.New(), uuid.Nil
 	for want, asked := range map[notify.Repeat][]notify.Posting{
@@ -95,9 +92,7 @@ func TestAnswers(t *testing.T) {
 	if ttl := server.Do(t, "TTL", bloomKey); ttl != ":-1" {
 		t.Errorf("the hash ends in %s", ttl)
 	}
-	if err := s.add(t.Context(), []notify.Posting{p}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.add(t.Context(), []notify.Posting{p}))
 	if ttl := server.Do(t, "TTL", key(p.EventID)); ttl != ":86400" && ttl != ":86399" && ttl != ":86398" {
 		t.Errorf("a key ends in %s", ttl)
 	}
@@ -121,9 +116,7 @@ func TestAnswers(t *testing.T) {
 func filterOf(t testing.TB, s *Store, name string) string {
 	t.Helper()
 	text, err := s.client.Get(context.Background(), bloomKey+":"+name).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return text
 }
 
@@ -153,9 +146,7 @@ func fillFilter(t testing.TB, s *Store, events []notify.Posting) {
 	for _, e := range events {
 		args = spotOf(e.EventID).append(args)
 	}
-	if err := bloomAdd.Run(context.Background(), s.client, []string{bloomKey}, args...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, bloomAdd.Run(context.Background(), s.client, []string{bloomKey}, args...).Err())
 }
 
 // Through 5 rotations every event is in the generations that are read, and each of these
@@ -311,9 +302,7 @@ func TestAway(t *testing.T) {
 	c := DefaultConfig()
 	c.URL, c.Capacity = server.URL(), minCapacity
 	s, err := New(c, slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -325,20 +314,20 @@ func TestAway(t *testing.T) {
 			return looked(s, posting(1, i)) == notify.RepeatKnown
 		}
 	}
-	redistest.Await(t, "the first event", known(1))
+	must.Hold(t, "the first event", known(1))
 	for i, fault := range []func() (cure func()){
 		func() func() { server.Freeze(t); return func() { server.Thaw(t) } },
 		func() func() { server.Kill(); return func() { server.Restart(t) } },
 	} {
 		cure := fault()
-		redistest.Await(t, "an open breaker", func() bool {
+		must.Hold(t, "an open breaker", func() bool {
 			if looked(s, posting(1, 1)) != notify.RepeatUnknown {
 				t.Error("an answer of a server that is away")
 			}
 			return s.State().Open
 		})
 		cure()
-		redistest.Await(t, "Redis is used again", known(i+2))
+		must.Hold(t, "Redis is used again", known(i+2))
 	}
 	if s.stats.away.Load() == 0 {
 		t.Error("no look-up was counted as away")

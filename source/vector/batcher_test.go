@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/vector"
 )
 
@@ -79,9 +80,7 @@ func (s *shared) Put(_ context.Context, phrases []string, vectors [][]float32) {
 func newGathered(t testing.TB, config vector.Config, g vector.Batching, e vector.Embedder, c vector.Cache) *vector.Phrases {
 	t.Helper()
 	p, err := vector.NewBatched(config, g, e, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(p.Close)
 	return p
 }

@@ -12,6 +12,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/breaker"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/vector"
 )
 
@@ -53,9 +54,7 @@ func newBreaker(t testing.TB, e vector.Embedder, changed func(breaker.State)) *v
 	config := vector.DefaultBreakerConfig()
 	config.Changed = changed
 	b, err := vector.NewBreaker(config, e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return b
 }
 
@@ -83,9 +82,7 @@ func TestBreakerOpensAfterFailuresInARow(t *testing.T) {
 			}
 		}
 		f.set(nil) // a success in between begins the count anew
-		if err := call(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, call(t.Context(), b))
 		f.set(errDown)
 		for range 4 {
 			if err := call(t.Context(), b); errors.Is(err, engine.ErrAway) {
@@ -262,9 +259,7 @@ func TestBreakerConfigValidate(t *testing.T) {
 func newPatient(t testing.TB, config vector.RetryingConfig, e vector.Embedder) *vector.Retrying {
 	t.Helper()
 	p, err := vector.NewRetrying(config, e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 
@@ -315,9 +310,7 @@ func TestPatientLeavesTheJudgementToTheBreaker(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := &faulty{err: tc.err}
 			b, err := vector.NewBreaker(vector.DefaultBreakerConfig(), f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			p := newPatient(t, vector.RetryingConfig{Attempts: 5, Pause: 100 * time.Millisecond, Within: 2 * time.Second}, b)
 			begun := time.Now()
 			if err := call(t.Context(), p); f.calls != tc.calls || errors.Is(err, engine.ErrAway) != tc.away || time.Since(begun) > 2*time.Second {
@@ -343,9 +336,7 @@ func TestPatientKeepsItsRate(t *testing.T) {
 		p := newPatient(t, config, f)
 		begun := time.Now()
 		for range 5 {
-			if err := call(t.Context(), p); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, call(t.Context(), p))
 		}
 		if time.Since(begun) != 2*time.Second {
 			t.Errorf("5 calls took %v", time.Since(begun))

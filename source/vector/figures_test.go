@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"keyfold/internal/testserver/embedtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/redistest"
 
 	"keyfold/engine"
@@ -116,9 +117,7 @@ func flushes(t *testing.T, w *worker, events []string, each func(phrase string, 
 // right tells whether a vector is the one its phrase has on every server.
 func right(t *testing.T) func(string, engine.Resolved) {
 	hash, err := vector.NewHash(64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return func(phrase string, r engine.Resolved) {
 		raw, err := hash.Embed(t.Context(), []string{phrase})
 		if err != nil {

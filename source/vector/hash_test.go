@@ -12,23 +12,20 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 func newHash(t testing.TB, dimensions int) *Hash {
 	t.Helper()
 	h, err := NewHash(dimensions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return h
 }
 
 func embedOne(t testing.TB, h *Hash, text string) []float32 {
 	t.Helper()
 	all, err := h.Embed(t.Context(), []string{text})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return all[0]
 }
 
@@ -123,9 +120,7 @@ func TestHashIsNeverZero(t *testing.T) {
 			rapid.SampledFrom([]string{"\u200b", "¯\\_(ツ)_/¯", "🙂", "\xff\xfe", strings.Repeat("ab ", 2000)}),
 		), 1, 4).Draw(r, "texts")
 		all, err := h.Embed(t.Context(), texts)
-		if err != nil {
-			r.Fatal(err)
-		}
+		must.OK(r, err)
 		for i, text := range texts {
 			unit, err := engine.Unit(all[i], dimensions)
 			if err != nil {

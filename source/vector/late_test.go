@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/vector"
 )
 
@@ -29,9 +30,7 @@ func (h *hanging) Embed(ctx context.Context, phrases []string) ([][]float32, err
 func TestProbeOfAHangingEmbedderCostsNoAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, err := vector.NewBreaker(vector.DefaultBreakerConfig(), &hanging{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		config := vector.DefaultConfig()
 		config.Patience = 3 * time.Second // internal/settings
 		p := newGathered(t, config, vector.DefaultBatching(), b, nil)

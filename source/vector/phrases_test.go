@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/vector"
 )
 
@@ -47,9 +48,7 @@ func lengths(phrases []string) ([][]float32, error) {
 func newPhrases(t testing.TB, e vector.Embedder, bytes int64) *vector.Phrases {
 	t.Helper()
 	p, err := vector.NewPhrases(vector.Config{CacheBytes: bytes}, e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 
@@ -182,9 +181,7 @@ func TestCacheIsBoundedByBytes(t *testing.T) {
 
 func TestResolveConcurrently(t *testing.T) {
 	h, err := vector.NewHash(16)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p := newPhrases(t, h, 4000)
 	var wg sync.WaitGroup
 	for g := range 4 {
@@ -206,9 +203,7 @@ func TestResolveConcurrently(t *testing.T) {
 
 func TestResolveEndsWithItsContext(t *testing.T) {
 	h, err := vector.NewHash(16)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	answers := newPhrases(t, h, 0).Resolve(ctx, []string{"a"})
@@ -228,9 +223,7 @@ func TestConfigValidate(t *testing.T) {
 
 func BenchmarkHashThreeWords(b *testing.B) {
 	h, err := vector.NewHash(1536)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	phrase := []string{"wireless bluetooth headphones"}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -242,9 +235,7 @@ func BenchmarkHashThreeWords(b *testing.B) {
 
 func BenchmarkResolve256Cached(b *testing.B) {
 	h, err := vector.NewHash(1536)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	p := newPhrases(b, h, 32<<20)
 	keys := make([]string, 256)
 	for i := range keys {

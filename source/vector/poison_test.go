@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/vector"
 )
 
@@ -34,9 +35,7 @@ func TestOnePhraseOpensNoBreaker(t *testing.T) {
 			p := &poisoned{}
 			b := newBreaker(t, p, nil)
 			patient, err := vector.NewRetrying(vector.RetryingConfig{Attempts: 8, Pause: 100 * time.Millisecond}, b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for i := range 50 {
 				phrases := []string{"poison"}
 				if mate == "a new one" {
@@ -86,9 +85,7 @@ func TestAFailingPhraseSparesItsRequestMates(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBreaker(t, &poisoned{}, nil)
 			patient, err := vector.NewRetrying(vector.RetryingConfig{Attempts: 5, Pause: 100 * time.Millisecond}, b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			p := newGathered(t, vector.DefaultConfig(), vector.DefaultBatching(), patient, nil)
 			for i, r := range p.Resolve(t.Context(), phrases) {
 				if own := phrases[i] == "poison"; own != (r.Err != nil) || own && (errors.Is(r.Err, engine.ErrAway) || engine.KindOf(r.Err) != engine.Transient) {

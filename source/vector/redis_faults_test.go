@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keyfold/internal/testserver/embedtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/redistest"
 )
 
@@ -36,12 +37,12 @@ func TestRedisFailsOverInTheRun(t *testing.T) {
 	check := right(t)
 	before := distinct("before", 500)
 	flushes(t, w, before, check)
-	redistest.Await(t, "a replica that has all", func() bool { return replica.Do(t, "DBSIZE") == ":500" })
+	must.Hold(t, "a replica that has all", func() bool { return replica.Do(t, "DBSIZE") == ":500" })
 
 	sentinel.Wait(t, "main", redistest.Hasty)
 	master.Kill()
 	rounds := 0
-	redistest.Await(t, "a new master in use", func() bool {
+	must.Hold(t, "a new master in use", func() bool {
 		rounds++
 		written := w.redis.Stats().Written.Load()
 		flushes(t, w, distinct(fmt.Sprint("meanwhile ", rounds), 100), check)

@@ -10,15 +10,14 @@ import (
 	"testing"
 
 	"keyfold/internal/settings"
+	"keyfold/internal/testserver/must"
 )
 
 // The level of a running process is told and changed; what is no level changes nothing.
 func TestLogLevel(t *testing.T) {
 	var out bytes.Buffer
 	log, level, err := settings.Log{Level: "info", Format: "json"}.Logger(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	a := &App{Log: log, LogLevel: level}
 	for _, step := range []struct {
 		method, body string

@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"keyfold/internal/testserver/must"
 )
 
 // The queues' room names its fields; the operator reads the variables.
 func TestFaultsOfQueuesNameVariables(t *testing.T) {
 	var f QueueFlags
 	p, err := kong.New(&f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := p.Parse([]string{"--partitions=65", "--rabbitmq-queue-type=fast"}); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"keyfold/engine/metric"
+	"keyfold/internal/testserver/must"
 )
 
 // fake is a service whose counters a test sets.
@@ -97,14 +98,10 @@ func TestAdminListsItsPaths(t *testing.T) {
 		url := "http://" + regexp.MustCompile(`"addr":"([^"]+)"`).FindStringSubmatch(out.String())[1]
 		get := func(path string) (int, string) {
 			resp, err := http.Get(url + path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer resp.Body.Close()
 			body, err := io.ReadAll(resp.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return resp.StatusCode, string(body)
 		}
 		code, list := get("/")

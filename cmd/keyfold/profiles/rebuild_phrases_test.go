@@ -8,6 +8,7 @@ import (
 	"keyfold/engine/profile"
 	"keyfold/internal/settings"
 	"keyfold/internal/testserver/embedtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/embedding"
 	"keyfold/source/vector/openai"
 )
@@ -26,13 +27,13 @@ func TestRebuildWaitsForPhrases(t *testing.T) {
 	api := embedtest.Start(t, embedtest.Config{Dimensions: dimensions, Model: openai.DefaultModel, Key: key, Seed: 7})
 	told := make(lines, 1000)
 	log, _, err := settings.Log{Level: "info", Format: "json"}.Logger(told)
-	must(t, err)
+	must.OK(t, err)
 	config, err := embedding.Settings{Embedder: "openai", Key: key, BaseURL: api.URL()}.Config(dimensions, profile.Learned{})
-	must(t, err)
+	must.OK(t, err)
 	config.Failures = 100
 	way, err := embedding.New(config, 0, log)
-	must(t, err)
-	defer func() { must(t, way.Close()) }()
+	must.OK(t, err)
+	defer func() { must.OK(t, way.Close()) }()
 
 	api.SetFaults(embedtest.Faults{ServerError: 1})
 	done := make(chan engine.Resolved, 1)
@@ -48,12 +49,5 @@ func TestRebuildWaitsForPhrases(t *testing.T) {
 	api.SetFaults(embedtest.Faults{})
 	if answer := <-done; answer.Err != nil || len(answer.Vector) != dimensions {
 		t.Errorf("%+v", answer)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -9,15 +9,14 @@ import (
 	"time"
 
 	"keyfold/cmd/keyfold/app"
+	"keyfold/internal/testserver/must"
 )
 
 // A page that waits for a server that does not answer keeps no other page waiting: each waits as
 // long as its own bound allows, and for what it needs alone.
 func TestOnePageKeepsNoOtherWaiting(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	met := make(chan net.Conn, 100)
 	go func() {
 		for {
@@ -32,9 +31,7 @@ func TestOnePageKeepsNoOtherWaiting(t *testing.T) {
 		Ctx: t.Context(), Log: slog.New(slog.DiscardHandler),
 		Notify: app.Notify{Ledger: "postgres://keyfold@" + listener.Addr().String() + "/keyfold?sslmode=disable&connect_timeout=300"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	first, others := make(chan error, 1), make(chan error, 2)
 	go func() { _, err := p.Ledger(ctx); first <- err }()

@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"keyfold/cmd/keyfold/app"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/httpapi"
 )
 
@@ -136,9 +137,7 @@ func TestFaultsOfDashboardFlags(t *testing.T) {
 // A token file serves as tokens do.
 func TestDashboardTokenFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
-	if err := os.WriteFile(file, []byte("a-token-of-this-test-which-is-long-enough read\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte("a-token-of-this-test-which-is-long-enough read\n"), 0o600))
 	f, access := given(t, "--http-token-file="+file)
 	c, err := f.config(access)
 	if err != nil || c.Sessions == nil || c.TokenFile != file || !httpapi.OnLoopback(c.Addr) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/prometheustest"
 )
 
@@ -55,14 +56,10 @@ func TestFiguresAndAlertsOfPrometheus(t *testing.T) {
 		{alert: KeyfoldWaits, expr: 'vector(1)', for: 1h}, {alert: OthersAlert, expr: 'vector(1)'}]}]`
 	server := prometheustest.Start(t, history(time.Now()), "rule_files: [rules.yml]\n", map[string]string{"rules.yml": rules})
 	p, err := newPrometheus(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer p.client.CloseIdleConnections()
 	past, err := p.past(t.Context(), time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if n := len(past.Times); n != points+1 || past.Times[n-1].Sub(past.Times[0]) != time.Hour {
 		t.Errorf("%d times, of %v", n, past.Times[n-1].Sub(past.Times[0]))
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/service/dashboard"
 )
 
@@ -33,9 +34,7 @@ func answering(t *testing.T, answer http.HandlerFunc) string {
 func asked(t *testing.T, address string) ([]dashboard.Alert, error) {
 	t.Helper()
 	p, err := newPrometheus(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p.alerts(t.Context())
 }
 
@@ -99,9 +98,7 @@ func TestPrometheusThatDoesNotTell(t *testing.T) {
 		},
 	} {
 		p, err := newPrometheus(strings.Replace(answering(t, answer), "http://", "http://ops:s3cret@", 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ctx := t.Context()
 		if strings.HasPrefix(says, "context") { // the page's own bound
 			var cancel context.CancelFunc

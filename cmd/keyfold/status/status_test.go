@@ -14,6 +14,7 @@ import (
 
 	"keyfold/cmd/keyfold/reach"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/status"
 	"keyfold/source/rabbit"
 )
@@ -82,9 +83,7 @@ func TestScreensOfTheDocs(t *testing.T) {
 		t.Errorf("a quiet installation has the problems %+v", r.Problems)
 	}
 	page, err := os.ReadFile("../../../docs/OPERATIONS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, r := range []*status.Report{r, faulty()} {
 		text := strings.ReplaceAll("    "+strings.TrimSpace(screen(r)), "\n", "\n    ")
 		if text = regexp.MustCompile(`(?m) +$`).ReplaceAllString(text, ""); !strings.Contains(string(page), text) {
@@ -98,9 +97,7 @@ func TestProblemsAgreeWithAlertsAndRunbook(t *testing.T) {
 	read := func(path string) string {
 		t.Helper()
 		text, err := os.ReadFile("../../../" + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return string(text)
 	}
 	sections := strings.ReplaceAll(strings.ToLower(read("docs/RUNBOOK.md")), " ", "-")
@@ -179,9 +176,7 @@ func TestOtherDelays(t *testing.T) {
 func TestRepaint(t *testing.T) {
 	var text strings.Builder
 	r := &status.Report{At: time.Unix(0, 0), Notes: []string{"one"}}
-	if err := repaint(&text, r); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, repaint(&text, r))
 	var screen strings.Builder
 	r.Print(&cli.Text{W: &screen})
 	plain := screen.String()
@@ -257,14 +252,10 @@ func TestAddressesThatMayBeMissing(t *testing.T) {
 func TestASlowProcessIsNotGone(t *testing.T) {
 	t.Parallel() // it waits for what has no answer
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer silent.Close()
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	gone.Close()
 	for address, want := range map[string]string{silent.Addr().String(): "the process listens, and has not answered", gone.Addr().String(): "the process does not answer"} {
 		r := &status.Report{Processes: []status.Process{lookAt(t.Context(), address, nil)}}

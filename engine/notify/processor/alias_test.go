@@ -7,6 +7,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 )
 
@@ -145,9 +146,7 @@ func TestErasedAlias(t *testing.T) {
 	first := post(t, "a", "MESSAGE", "one")
 	f.decideEvents(t, first)
 	f.merge(t, "a", "b")
-	if err := f.ledger.Forget(t.Context(), "b", f.now); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.ledger.Forget(t.Context(), "b", f.now))
 	if v := f.decide(t.Context(), processor.Delivery{Event: first, Redelivered: true})[0]; v.Outcome != processor.Known {
 		t.Errorf("%+v", v)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
+	"keyfold/internal/testserver/must"
 )
 
 // Deferrals of one digest go out as one message, and count once.
@@ -76,9 +77,7 @@ func TestADigestOfSeveralMessagesIsCutOnce(t *testing.T) {
 	if len(tried) != 3 || len(f.out.got) != 2 {
 		t.Fatalf("%d messages, %d handed over, want 3 and 2", len(tried), len(f.out.got))
 	}
-	if err := f.Mark(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Mark(t.Context()))
 	// Another process claims what is left, and a late item.
 	p := f.again(t, processor.DefaultConfig())
 	f.Processor = p

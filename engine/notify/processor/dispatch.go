@@ -25,7 +25,7 @@ func (w *work) sends() (sends []send) {
 		if d.Record.Outcome != notify.Now {
 			continue
 		}
-		id := dispatchID(d.Record.EventID, d.Record.DigestID)
+		id := notify.DispatchID(d.Record.EventID, d.Record.DigestID)
 		at, ok := digests[id]
 		if !ok {
 			at = len(sends)

@@ -11,6 +11,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
+	"keyfold/internal/testserver/must"
 )
 
 // tight gives a fixture a cap of one notification in 5 minutes.
@@ -41,16 +42,12 @@ func (f *fixture) use(t *testing.T, change func(*notify.Policy)) {
 func with(t *testing.T, user, title string, fields map[string]any) *notify.Notification {
 	t.Helper()
 	var all map[string]any
-	if err := json.Unmarshal(post(t, user, "MESSAGE", title).Body, &all); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(post(t, user, "MESSAGE", title).Body, &all))
 	for name, value := range fields {
 		all[name] = value
 	}
 	body, err := json.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return parse(t, body)
 }
 
@@ -72,9 +69,7 @@ func (f *fixture) decideEvents(t *testing.T, events ...*notify.Notification) (re
 func (f *fixture) deferred(t *testing.T, user string) []notify.Due {
 	t.Helper()
 	all, err := f.ledger.Load(t.Context(), []notify.Ask{{User: user, Deferrals: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return all[0].Deferred
 }
 
@@ -197,9 +192,7 @@ func TestAChainOfChannels(t *testing.T) {
 	}
 	report := func(id uuid.UUID, read notify.Reported) {
 		for _, err := range f.ledger.Apply(t.Context(), []notify.Report{{Event: id, Status: notify.Delivered, Channel: notify.Push, At: engine.Now(), Read: read}}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 		}
 	}
 	esc, read := notify.ReasonEscalated, notify.ReasonRead

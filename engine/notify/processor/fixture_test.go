@@ -19,6 +19,7 @@ import (
 	"keyfold/engine/notify/processor"
 	"keyfold/engine/notify/quiet"
 	"keyfold/engine/notify/rule"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/memory"
 	"keyfold/source/sample/notifications"
@@ -34,9 +35,7 @@ func shippedSet(t testing.TB) *notify.Set {
 		t.Fatal(faults.Err())
 	}
 	zone, err := quiet.LoadZone("UTC")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return rule.Compile(document, notify.Local{Zone: zone, Morning: 8 * 60, Digests: []quiet.Clock{9 * 60, 18 * 60}})
 }
 
@@ -243,9 +242,7 @@ func (f *fixture) again(t testing.TB, config processor.Config) *processor.Proces
 		ports.Sets, ports.Shadows = sets{f.beside.set(t)}, f.beside
 	}
 	p, err := processor.New(config, ports)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 
@@ -276,9 +273,7 @@ func (f *fixture) records(t testing.TB) map[string][]notify.Record {
 	t.Helper()
 	all := map[string][]notify.Record{}
 	for d, err := range f.ledger.Records(t.Context(), ledger.Filter{Oldest: true}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		r := d.Record
 		r.DecisionID = uuid.Nil
 		all[r.UserID] = append(all[r.UserID], r)

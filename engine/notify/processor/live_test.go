@@ -13,6 +13,7 @@ import (
 	"keyfold/engine/metric"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 )
 
@@ -69,9 +70,7 @@ func TestARecordedNowIsHandedOverAgain(t *testing.T) {
 	if v = f.decide(t.Context(), processor.Delivery{Event: e})[0]; !v.Key.Dispatched {
 		t.Errorf("verdict %+v, want one that is handed over", v)
 	}
-	if err := f.Mark(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Mark(t.Context()))
 	f.decide(t.Context(), processor.Delivery{Event: e})
 	if n, err := f.Sweep(t.Context(), 1<<62); n != 0 || err != nil || len(f.out.got) != 1 {
 		t.Errorf("swept %d, %v; handed over %d times", n, err, len(f.out.got))
@@ -108,9 +107,7 @@ func TestMarksThatAreNotWrittenAreKept(t *testing.T) {
 	if n := f.Stats().Marked.Load(); n != 0 {
 		t.Errorf("%d marks are said to be written", n)
 	}
-	if err := f.Mark(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Mark(t.Context()))
 	left, err := f.ledger.Undispatched(t.Context(), 1<<62, 9)
 	if err != nil || len(left) != 0 || f.Stats().Marked.Load() != 2 {
 		t.Errorf("%d are left, %d marks were written, %v", len(left), f.Stats().Marked.Load(), err)
@@ -137,16 +134,12 @@ func TestADeferralThatWasDispatchedIsMarkedAgain(t *testing.T) {
 	f := newFixture(t, false)
 	e := post(t, "1", "SECURITY", "Your code is 1234")
 	now(t, f.decide(t.Context(), processor.Delivery{Event: e})[0])
-	if err := f.Mark(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Mark(t.Context()))
 	due := processor.Delivery{Due: []notify.Due{{Event: e, Turn: notify.Turn{Number: 1}, DueAt: noon}}}
 	if v := f.decide(t.Context(), due)[0]; v.Outcome != processor.Known {
 		t.Fatalf("verdict %+v", v)
 	}
-	if err := f.Mark(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Mark(t.Context()))
 	if n := f.Stats().Marked.Load(); n != 2 || len(f.out.got) != 1 {
 		t.Errorf("%d marks were written, want one more; %d handed over", n, len(f.out.got))
 	}
@@ -173,9 +166,7 @@ func TestADeferralWithoutARecordIsMarked(t *testing.T) {
 			t.Fatalf("verdict %+v", v)
 		}
 	}
-	if err := f.Mark(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Mark(t.Context()))
 	if n := f.Stats().Marked.Load(); n != 2 || len(f.out.got) != 0 {
 		t.Errorf("%d marks were written, want 2; %d handed over", n, len(f.out.got))
 	}

@@ -166,7 +166,7 @@ func (f *flush) undispatched(w *work, items []notify.Due) (keys []notify.Known) 
 	met := map[uuid.UUID]bool{}
 	for i := range items {
 		key := w.known[items[i].Event.ID]
-		id := dispatchID(key.EventID, key.DigestID)
+		id := notify.DispatchID(key.EventID, key.DigestID)
 		if key.Outcome == notify.Now && !key.Dispatched && !f.marks.has(key.EventID) && !met[id] {
 			met[id] = true
 			keys = append(keys, key)
@@ -206,7 +206,7 @@ func (f *flush) lookup(again []resend) ([]send, error) {
 	for i := range again {
 		r := &again[i]
 		for _, key := range r.keys {
-			if id := dispatchID(key.EventID, key.DigestID); !read[id] {
+			if id := notify.DispatchID(key.EventID, key.DigestID); !read[id] {
 				r.gone = append(r.gone, id)
 			}
 		}
@@ -219,18 +219,10 @@ func (f *flush) lookup(again []resend) ([]send, error) {
 func (f *flush) markGone(r *resend) {
 	for _, item := range r.delivery.items() {
 		key := r.work.known[item.Event.ID]
-		if key.Outcome == notify.Now && !key.Dispatched && slices.Contains(r.gone, dispatchID(key.EventID, key.DigestID)) {
+		if key.Outcome == notify.Now && !key.Dispatched && slices.Contains(r.gone, notify.DispatchID(key.EventID, key.DigestID)) {
 			f.marks.add(notify.DispatchMark{Event: key.EventID})
 		}
 	}
-}
-
-// dispatchID is the identity under which senders get a NOW.
-func dispatchID(event, digest uuid.UUID) uuid.UUID {
-	if digest != uuid.Nil {
-		return digest
-	}
-	return event
 }
 
 // learn takes what a refused commit said of keys.

@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
+	"keyfold/internal/testserver/must"
 )
 
 // replayed decides a week in groups of random sizes. Each group is decided by one
@@ -27,9 +28,7 @@ func replayedBeside(t *testing.T, candidate *beside, seed uint64, percent int) *
 	random := rand.New(rand.NewPCG(seed, 1))
 	events, users := week(t)
 	for _, u := range users {
-		if err := f.ledger.SetPreferences(t.Context(), u.ID, u.Preferences); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.ledger.SetPreferences(t.Context(), u.ID, u.Preferences))
 	}
 	f.faults.random, f.faults.percent = random, percent
 	most := 1 << random.IntN(11)
@@ -54,9 +53,7 @@ func replayedBeside(t *testing.T, candidate *beside, seed uint64, percent int) *
 			}
 		}
 	}
-	if err := f.FinishReplay(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.FinishReplay(t.Context()))
 	return f
 }
 

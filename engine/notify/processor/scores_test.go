@@ -8,6 +8,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
+	"keyfold/internal/testserver/must"
 )
 
 // asked counts how often the taste of each event is asked for.
@@ -36,9 +37,7 @@ func TestTasteIsAskedForOnce(t *testing.T) {
 	p, err := processor.New(config, processor.Ports{
 		Ledger: f.faults, Dispatcher: f.out, Sets: sets{&set}, Scores: scores, Clock: func() engine.Millis { return f.now },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	f.Processor = p
 	conflicts := 5
 	f.faults.commits = func(notify.Change) error {

@@ -16,13 +16,13 @@ func (f *flush) settleDecided(w *work, failed map[uuid.UUID]error) {
 		v := Verdict{Outcome: Decided}
 		if len(a.records) == 0 && a.repeats.Outcome != 0 {
 			v = Verdict{Outcome: Known, Key: a.repeats}
-			v.refused(failed[dispatchID(v.Key.EventID, v.Key.DigestID)])
+			v.refused(failed[notify.DispatchID(v.Key.EventID, v.Key.DigestID)])
 			v.Key.Dispatched = v.Err == nil && v.Key.Outcome == notify.Now
 		}
 		for _, at := range a.records {
 			r := w.change.Decided[at].Record
 			v.Records = append(v.Records, r)
-			v.refused(failed[dispatchID(r.EventID, r.DigestID)])
+			v.refused(failed[notify.DispatchID(r.EventID, r.DigestID)])
 		}
 		f.settle(w, d, v)
 	}
@@ -33,7 +33,7 @@ func (f *flush) settleDecided(w *work, failed map[uuid.UUID]error) {
 func (f *flush) settleAgain(r *resend, failed map[uuid.UUID]error) {
 	v := Verdict{Outcome: Known, Key: r.keys[0]}
 	for _, key := range r.keys {
-		v.refused(failed[dispatchID(key.EventID, key.DigestID)])
+		v.refused(failed[notify.DispatchID(key.EventID, key.DigestID)])
 	}
 	v.Key.Dispatched = v.Err == nil && len(r.gone) == 0
 	f.markGone(r)

@@ -13,6 +13,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
+	"keyfold/internal/testserver/must"
 )
 
 // beside is a candidate, made of the shipped set, and what was observed of it.
@@ -119,9 +120,7 @@ func TestAFlushEndsWithItsSet(t *testing.T) {
 	p, err := processor.New(config, processor.Ports{
 		Ledger: f.faults, Dispatcher: f.out, Sets: all, Clock: func() engine.Millis { return f.now },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	f.Processor = p
 	refused := map[string]int{}
 	f.faults.commits = func(c notify.Change) error {

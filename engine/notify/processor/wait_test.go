@@ -12,6 +12,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
+	"keyfold/internal/testserver/must"
 )
 
 // waiting returns a processor of the fixture that waits for its ledger as told.
@@ -23,9 +24,7 @@ func (f *fixture) waiting(t *testing.T, failures int, wait func(context.Context)
 		Ledger: f.faults, Dispatcher: f.out, Sets: sets{shippedSet(t)}, Clock: func() engine.Millis { return f.now },
 		WaitForLedger: wait, OnConfigError: heard,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	f.Processor = p
 }
 
@@ -169,9 +168,7 @@ func TestAStopInFindLeavesEventsUnsettled(t *testing.T) {
 	p, err := processor.New(config, processor.Ports{
 		Ledger: endsInFind{f.faults, stop}, Dispatcher: f.out, Sets: sets{shippedSet(t)}, Clock: func() engine.Millis { return f.now },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	f.Processor = p
 	v := f.decide(ctx, processor.Delivery{Event: post(t, "1", "SECURITY", "x")})[0]
 	if v.Outcome != processor.Unsettled || !errors.Is(v.Err, context.Canceled) {

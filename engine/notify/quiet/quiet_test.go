@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 const night = `[{"from":"22:00","to":"07:00"}]`
@@ -22,9 +23,7 @@ const night = `[{"from":"22:00","to":"07:00"}]`
 func hoursOf(t testing.TB, text string) Hours {
 	t.Helper()
 	var h Hours
-	if err := json.Unmarshal([]byte(text), &h); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(text), &h))
 	return h
 }
 
@@ -148,9 +147,7 @@ func drawHours(r *rapid.T) Hours {
 
 func drawPlace(r *rapid.T) (*Zone, engine.Millis) {
 	zone, err := LoadZone(rapid.SampledFrom(zoneNames()).Draw(r, "zone"))
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.OK(r, err)
 	return zone, engine.Millis(rapid.Int64Range(1577836800_000, 1924992000_000).Draw(r, "at"))
 }
 
@@ -264,9 +261,7 @@ func TestRulesThatBeginInTheMiddleOfAYear(t *testing.T) {
 	data := counts(0, 0, 0) + counts(1, 2, 9) + string(change[:]) + "\x01" +
 		"\x00\x00\x46\x50\x00\x00" + "\x00\x00\x1c\x20\x01\x04" + "OLD\x00CEST\x00" + "\nCET-1CEST,M3.5.0,M10.5.0/3\n"
 	location, err := time.LoadLocationFromTZData("Test/Zone", []byte(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	zone := &Zone{name: "Test/Zone", location: location}
 	for _, days := range []engine.Millis{10, -10, 100, -100, 200, 1} { // the stretch after the change is cached first
 		at := from + days*day
@@ -296,9 +291,7 @@ func TestHoursAsJSON(t *testing.T) {
 		if err := json.Unmarshal(text, &again); err != nil || len(h)+len(again) > 0 && !reflect.DeepEqual(again, h) {
 			r.Fatalf("%v became %s and %v, %v", h, text, again, err)
 		}
-		if err != nil {
-			r.Fatal(err)
-		}
+		must.OK(r, err)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 )
 
 // The naive form of all laws: it asks package time for the wall clock of one instant
@@ -102,18 +103,14 @@ var zoneNames = sync.OnceValue(func() (names []string) {
 func zoneOf(t testing.TB, name string) *Zone {
 	t.Helper()
 	zone, err := LoadZone(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return zone
 }
 
 func millis(t testing.TB, text string) engine.Millis {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return engine.MillisOf(at)
 }
 

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 var update = flag.Bool("update", false, "write testdata/faults.txt anew")
@@ -13,9 +15,7 @@ var update = flag.Bool("update", false, "write testdata/faults.txt anew")
 // line was checked by eye; -update writes the list anew.
 func TestEveryFaultOfASetIsNamedAtOnce(t *testing.T) {
 	text, err := os.ReadFile("testdata/faults.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	d, faults := Read(text)
 	if d != nil {
 		t.Error("a set with faults was read")
@@ -33,14 +33,10 @@ func TestEveryFaultOfASetIsNamedAtOnce(t *testing.T) {
 		t.Errorf("%d different faults are named, want 40 at least", len(texts))
 	}
 	if *update {
-		if err := os.WriteFile("testdata/faults.txt", []byte(lines.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile("testdata/faults.txt", []byte(lines.String()), 0o644))
 	}
 	want, err := os.ReadFile("testdata/faults.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	found, expected := strings.Split(lines.String(), "\n"), strings.Split(string(want), "\n")
 	for i := range max(len(found), len(expected)) {
 		var f, e string

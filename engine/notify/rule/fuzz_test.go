@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 )
 
 // FuzzDocuments holds that a text is either refused with a fault, each of which has its
@@ -12,9 +13,7 @@ import (
 func FuzzDocuments(f *testing.F) {
 	f.Add(Default())
 	bad, err := os.ReadFile("testdata/faults.json")
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	f.Add(bad)
 	f.Add([]byte(`{"version": "1", "rules": [{"rule_id": "6b657966-6f6c-4d00-8000-000000000001", "name": "a", "priority": 1, "version": "1.0.0",
 		"conditions": {"op": "NOT", "rules": [{"op": "OR", "rules": [{"field": "metadata.n", "operator": "lte", "value": 1e3}]}]},

@@ -14,6 +14,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 )
 
 // naive walks a condition of a rule as it stands in JSON and reads the event by the names
@@ -424,9 +425,7 @@ func ruleOf(number, priority int, conditions any, outcome string) map[string]any
 
 func documentOf(t testing.TB, rules ...map[string]any) []byte {
 	text, err := json.Marshal(map[string]any{"version": "test", "rules": rules})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return text
 }
 

@@ -5,14 +5,14 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 // The page on rules names the operators, in their order.
 func TestThePageNamesEveryOperator(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/examples/notify/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	part := regexp.MustCompile(`(?s)"value"\}` + "`" + ` with (.*?)\.\n`).FindStringSubmatch(string(text))
 	if part == nil {
 		t.Fatal("the page has no list of operators")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 )
 
 func TestTheShippedSetPassesItsCases(t *testing.T) {
@@ -100,9 +101,7 @@ func TestCasesHaveAllPreferences(t *testing.T) {
 		t.Fatal(faults.Err())
 	}
 	var want notify.Preferences
-	if err := json.Unmarshal([]byte(prefs), &want); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(prefs), &want))
 	if found := d.Cases[0].prefs; !reflect.DeepEqual(found, want) {
 		t.Errorf("found    %+v\nexpected %+v", found, want)
 	}
@@ -110,9 +109,7 @@ func TestCasesHaveAllPreferences(t *testing.T) {
 
 func TestCasesThatFailSayWhatDiffers(t *testing.T) {
 	var document map[string]any
-	if err := json.Unmarshal(documentOf(t, ruleOf(1, 1, leaf("source", "eq", "test"), "LATER")), &document); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(documentOf(t, ruleOf(1, 1, leaf("source", "eq", "test"), "LATER")), &document))
 	document["tests"] = []any{
 		object{
 			"name": "right", "event": object{"event_type": "ALERT"}, "outcome": "LATER", "reasons": []string{"R_X"}, "rule": "rule B",
@@ -122,9 +119,7 @@ func TestCasesThatFailSayWhatDiffers(t *testing.T) {
 		object{"name": "spent", "event": object{"priority_hint": "HIGH"}, "turn": 1, "spent": []string{"rule B"}, "outcome": "LATER", "reasons": []string{"R_X"}},
 	}
 	text, err := json.Marshal(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	d, faults := Read(text)
 	if d == nil {
 		t.Fatal(faults.Err())

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 // pairing is a line of testdata/pairs.tsv.
@@ -23,9 +25,7 @@ func printOf(notification string) Print {
 func pairs(t testing.TB, name string) (all []pairing) {
 	t.Helper()
 	file, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i, line := range strings.Split(string(file), "\n") {
 		columns := strings.Split(strings.ReplaceAll(line, `\u0301`, "\u0301"), "\t")
 		if line == "" || line[0] == '#' {

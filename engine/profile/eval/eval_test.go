@@ -11,6 +11,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/eval"
+	"keyfold/internal/testserver/must"
 	"keyfold/proof/oracle"
 	"keyfold/source/catalog/similar"
 )
@@ -84,9 +85,7 @@ func newWorld(seed uint64) *world {
 func (w *world) timeline(t testing.TB) *eval.Timeline {
 	t.Helper()
 	line, err := eval.New(append([]profile.Event(nil), w.events...), w.known, w.options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return line
 }
 
@@ -108,9 +107,7 @@ func run(t testing.TB, line *eval.Timeline, plan eval.Plan) *eval.Result {
 	t.Helper()
 	plan.Cutoff = 3
 	result, err := line.Run(t.Context(), plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return result
 }
 

@@ -9,6 +9,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/eval"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/catalog/similar"
 )
 
@@ -35,9 +36,7 @@ func of(user, product int32, at engine.Millis, kind profile.EventType) profile.E
 func answerDiary(t *testing.T, events []profile.Event, o eval.Options, plan eval.Plan) (*eval.Timeline, *eval.Result) {
 	t.Helper()
 	line, err := eval.New(events, func(int32) bool { return true }, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	vectors := make([][]float32, len(line.Things))
 	for i, thing := range line.Things {
 		vectors[i] = make([]float32, 4)
@@ -49,9 +48,7 @@ func answerDiary(t *testing.T, events []profile.Event, o eval.Options, plan eval
 		plan.Cutoff = 1
 	}
 	result, err := line.Run(t.Context(), plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return line, result
 }
 
@@ -128,9 +125,7 @@ func TestBlendsLieBetweenProfileAndPopularity(t *testing.T) {
 	t.Parallel()
 	p := bestsellers(t, 200)
 	line, err := eval.New(slices.Clone(p.events), func(int32) bool { return true }, eval.Options{WarmUp: 0.5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	vectors := make([][]float32, len(line.Things))
 	for i, thing := range line.Things {
 		vectors[i] = []float32{float32(thing.Product), 1}
@@ -176,9 +171,7 @@ func TestIntervals(t *testing.T) {
 func TestLengthsNeedVectors(t *testing.T) {
 	t.Parallel()
 	line, err := eval.New(diary(of(1, 1, hour, profile.ProductView)), func(int32) bool { return true }, eval.Options{WarmUp: 0.5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	unit := setting("30d", 30)
 	unit.History = profile.UnitMass
 	_, err = line.Run(t.Context(), eval.Plan{Space: similar.NewNeighbours(line.Sessions(), line.Candidates), Visibility: eval.Age(0), Settings: []eval.Setting{unit}})

@@ -10,6 +10,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/eval"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/catalog/similar"
 )
 
@@ -42,9 +43,7 @@ func (p *planted) run(products int, visible eval.Visibility, o eval.Options, set
 		o.WarmUp = 0.5
 	}
 	line, err := eval.New(slices.Clone(p.events), func(int32) bool { return true }, o)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.OK(p.t, err)
 	var vectors [][]float32
 	for _, thing := range line.Things {
 		v := make([]float32, p.topics)
@@ -54,9 +53,7 @@ func (p *planted) run(products int, visible eval.Visibility, o eval.Options, set
 	result, err := line.Run(p.t.Context(), eval.Plan{
 		Space: similar.NewDense(vectors, p.topics, line.Candidates), Visibility: visible, Settings: settings, Baselines: true, Cutoff: 10, Check: 20,
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.OK(p.t, err)
 	return line, result
 }
 

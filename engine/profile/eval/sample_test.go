@@ -7,6 +7,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/eval"
+	"keyfold/internal/testserver/must"
 )
 
 // Of a catalogue that is too large to rank for all users, a share of them is asked.
@@ -26,9 +27,7 @@ func TestTooManyProductsAskFewerUsers(t *testing.T) {
 			add(2+i%5000, 1+i%products)
 		}
 		line, err := eval.New(events, func(int32) bool { return true }, eval.Options{WarmUp: 0.5})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if (line.Share == 1) != all || line.Share <= 0 {
 			t.Errorf("%d products: a share of %v", products, line.Share)
 		}

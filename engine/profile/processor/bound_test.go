@@ -11,6 +11,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/processor"
+	"keyfold/internal/testserver/must"
 )
 
 // A letter of what is past the horizon, replayed without --force, is not new: that
@@ -257,12 +258,8 @@ func TestRebuildTellsCopiesOfWhatItLeftOut(t *testing.T) {
 		}
 		bound := engine.Now() - 60_000 // "h0" was parked, or dead-lettered, as of a minute ago
 		r, err := f.Rebuild(context.Background(), 1, nil, history)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.store.Swap(context.Background(), []*profile.Profile{r.Profile})[0]; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, f.store.Swap(context.Background(), []*profile.Profile{r.Profile})[0])
 		l := view(1, "h0", 1, 1000)
 		l.arrived, l.firstSeen = time.Now(), bound
 		f.apply(batch(l))

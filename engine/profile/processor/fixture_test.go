@@ -14,6 +14,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/processor"
+	"keyfold/internal/testserver/must"
 	"keyfold/proof/oracle"
 	"keyfold/sink/memory"
 )
@@ -68,9 +69,7 @@ func (f *fixture) engine(t tb) *processor.Engine {
 		Log:           f.log,
 		OnConfigError: func(err error) { f.faults = append(f.faults, err) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return e
 }
 
@@ -203,9 +202,7 @@ func (f *fixture) apply(batches ...profile.Batch) { f.Apply(context.Background()
 func (f *fixture) profile(t tb, user int32) *profile.Profile {
 	t.Helper()
 	p, err := f.store.Load(context.Background(), []int32{user})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p[0]
 }
 

@@ -19,6 +19,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/processor"
+	"keyfold/internal/testserver/must"
 )
 
 // Promise(event/acknowledged)
@@ -108,9 +109,7 @@ func TestOneEventsFailureSparesItsBatchMates(t *testing.T) {
 func TestErasedUser(t *testing.T) {
 	f := newFixture(t)
 	f.apply(batch(view(1, "a", 1, 1)))
-	if err := f.store.Forget(context.Background(), 1, 77); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.store.Forget(context.Background(), 1, 77))
 	// The engine still holds the profile: only the version check can tell.
 	late, again := view(1, "b", 1, 99), view(1, "b", 1, 99)
 	f.apply(batch(late, again))
@@ -541,9 +540,7 @@ func TestLogLinesNameTheEvent(t *testing.T) {
 			Error     string `json:"error"`
 			Delay     int64  `json:"delay"`
 		}
-		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(line), &l))
 		if retried := l.MessageID == "retried"; retried != (l.Delay == int64(20*time.Second)) {
 			t.Errorf("the line of a retry, and no other, names its delay: %s", line)
 		}

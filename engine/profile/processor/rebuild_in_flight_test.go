@@ -9,6 +9,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/processor"
+	"keyfold/internal/testserver/must"
 )
 
 // 7,000 events of one user are in flight: 3,000 folded and not acknowledged yet,
@@ -27,12 +28,8 @@ func TestRebuildCountsKnownEventsInFlightToo(t *testing.T) {
 	if errors.Is(err, processor.ErrInFlight) {
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.store.Swap(context.Background(), []*profile.Profile{r.Profile})[0]; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, f.store.Swap(context.Background(), []*profile.Profile{r.Profile})[0])
 	again := make([]*letter, 500) // the connection was lost before they were acknowledged
 	for i := range again {
 		again[i] = &letter{event: all[i].event}

@@ -16,6 +16,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/processor"
+	"keyfold/internal/testserver/must"
 	"keyfold/proof/oracle"
 )
 
@@ -60,13 +61,9 @@ func TestRebuildEqualsTheReference(t *testing.T) {
 				}
 				old := f.profile(rt, 1)
 				r, err := f.Rebuild(context.Background(), 1, old, history(rapid.Bool().Draw(rt, "inFlight"), letters...))
-				if err != nil {
-					rt.Fatal(err)
-				}
+				must.OK(rt, err)
 				sameAsReference(rt, f, r.Profile, letters)
-				if err := f.store.Swap(context.Background(), []*profile.Profile{r.Profile})[0]; err != nil {
-					rt.Fatal(err)
-				}
+				must.OK(rt, f.store.Swap(context.Background(), []*profile.Profile{r.Profile})[0])
 				later := f.engine(rt) // another worker, whose cache knows nothing
 				again := make([]*letter, len(letters))
 				for i, l := range letters {
@@ -197,16 +194,12 @@ func TestRebuildChangesTheSecondVector(t *testing.T) {
 		f.config.ShortHalfLife = life
 		old := f.profile(t, 1)
 		r, err := f.engine(t).Rebuild(t.Context(), 1, old, history(false, letters...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		sameAsReference(t, f, r.Profile, letters)
 		if r.Profile.DropShort != (life == 0) {
 			t.Errorf("half-life %v: the old second vector goes: %v", life, r.Profile.DropShort)
 		}
-		if err := f.store.Swap(t.Context(), []*profile.Profile{r.Profile})[0]; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.store.Swap(t.Context(), []*profile.Profile{r.Profile})[0])
 	}
 	// What an earlier version left of one goes too: it is not read.
 	f.config.ShortHalfLife = 0

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Authority signs certificates, and no system trusts it.
@@ -34,9 +36,7 @@ func New(t testing.TB) *Authority {
 	template.IsCA, template.BasicConstraintsValid = true, true
 	template.KeyUsage = x509.KeyUsageCertSign
 	signed, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if a.certificate, err = x509.ParseCertificate(signed); err != nil {
 		t.Fatal(err)
 	}
@@ -61,13 +61,9 @@ func (a *Authority) Issue(t testing.TB, change func(*x509.Certificate)) (certifi
 	}
 	secret := newKey(t)
 	signed, err := x509.CreateCertificate(rand.Reader, template, a.certificate, secret.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	text, err := x509.MarshalPKCS8PrivateKey(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	file := filepath.Join(a.dir, "server"+strconv.FormatInt(a.issued, 10))
 	write(t, file+".pem", "CERTIFICATE", signed)
 	write(t, file+".key", "PRIVATE KEY", text)
@@ -85,9 +81,7 @@ func Elsewhere(c *x509.Certificate) { c.DNSNames, c.IPAddresses = []string{"else
 func (a *Authority) TLS(t testing.TB, change func(*x509.Certificate)) *tls.Config {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(a.Issue(t, change))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 }
 
@@ -103,15 +97,11 @@ func (a *Authority) template(name string) *x509.Certificate {
 func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return key
 }
 
 func write(t testing.TB, file, kind string, bytes []byte) {
 	t.Helper()
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}), 0o600))
 }

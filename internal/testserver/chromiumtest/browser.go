@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 )
 
@@ -37,9 +38,7 @@ type Browser struct {
 func Open(t testing.TB, origin string) *Browser {
 	t.Helper()
 	path, err := process.Find("chromium", "chromium")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancelTab := chromedp.NewContext(ctx)
@@ -72,9 +71,7 @@ func (b *Browser) Tab() *Browser {
 
 func (b *Browser) must(err error) {
 	b.t.Helper()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 }
 
 // note keeps what a page did wrong.

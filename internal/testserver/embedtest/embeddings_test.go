@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"keyfold/internal/testserver/embedtest"
+	"keyfold/internal/testserver/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -19,9 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func post(t *testing.T, s *embedtest.Server, inputs ...string) (int, []byte) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"model": "m", "input": inputs, "dimensions": 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
 	response, err := client.Post(s.URL()+"/embeddings", "application/json", bytes.NewReader(body))
 	if err != nil {
@@ -29,9 +28,7 @@ func post(t *testing.T, s *embedtest.Server, inputs ...string) (int, []byte) {
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return response.StatusCode, answer
 }
 

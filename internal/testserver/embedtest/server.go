@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/source/vector"
 )
 
@@ -56,9 +57,7 @@ type Counts struct {
 func Start(t testing.TB, config Config) *Server {
 	t.Helper()
 	s, err := Launch(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(s.Close)
 	return s
 }

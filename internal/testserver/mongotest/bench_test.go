@@ -7,6 +7,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"keyfold/internal/testserver/must"
 )
 
 const (
@@ -45,9 +47,7 @@ func BenchmarkFind(b *testing.B) {
 		}
 		n++
 		cursor, err := c.Find(b.Context(), one("user_id", one("$in", ids)))
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		found := 0
 		for cursor.Next(b.Context()) {
 			found++
@@ -71,9 +71,7 @@ func benchmarkBulk(b *testing.B, o ...Option) {
 	set, err := bson.Marshal(bson.D{
 		{Key: "$set", Value: one("embedding", embedding())}, {Key: "$inc", Value: one("version", int32(1))},
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	models := make([]mongo.WriteModel, benchBatch)
 	n := 0
 	for b.Loop() {
@@ -96,43 +94,25 @@ func benchmarkBulk(b *testing.B, o ...Option) {
 func BenchmarkUpdateInStore(b *testing.B) {
 	st := newStore()
 	c := st.ensure("db.c")
-	if err := c.addIndex(newIndex("user_id_1", "user_id", value{}, true)); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, c.addIndex(newIndex("user_id_1", "user_id", value{}, true)))
 	raw, err := bson.Marshal(bson.D{{Key: "_id", Value: 1}, {Key: "user_id", Value: int32(1)}, {Key: "embedding", Value: embedding()}, {Key: "version", Value: int32(1)}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	w := &writer{store: st}
-	if err := c.write(w, &record{}, raw, nil); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, c.write(w, &record{}, raw, nil))
 	u, err := bson.Marshal(one("u", bson.D{{Key: "$set", Value: one("embedding", embedding())}, {Key: "$inc", Value: one("version", int32(1))}}))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	q, err := bson.Marshal(bson.D{{Key: "user_id", Value: int32(1)}, {Key: "version", Value: one("$gt", 0)}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		f, err := parseFilter(q)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		change, err := parseUpdate(lookup(u, "u"))
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		for _, r := range c.matching(f, 1) {
 			doc, err := change.apply(r.raw)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if err := c.write(w, r, doc, nil); err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, err)
+			must.OK(b, c.write(w, r, doc, nil))
 		}
 	}
 }

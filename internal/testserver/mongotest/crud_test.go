@@ -14,6 +14,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"keyfold/internal/testserver/must"
 )
 
 func TestCRUD(t *testing.T) {
@@ -21,14 +23,14 @@ func TestCRUD(t *testing.T) {
 	ctx := t.Context()
 	for i := range 5 {
 		_, err := c.InsertOne(ctx, bson.D{{Key: "user_id", Value: i}, {Key: "n", Value: int64(10 * i)}, {Key: "a", Value: i}})
-		must(t, err)
+		must.OK(t, err)
 	}
 	res, err := c.UpdateOne(ctx, one("user_id", 2), bson.D{
 		{Key: "$set", Value: bson.D{{Key: "a", Value: "x"}, {Key: "new", Value: true}}},
 		{Key: "$inc", Value: one("n", 1)},
 		{Key: "$unset", Value: one("nothing", 1)},
 	})
-	must(t, err)
+	must.OK(t, err)
 	if res.MatchedCount != 1 || res.ModifiedCount != 1 {
 		t.Errorf("update: %+v", res)
 	}
@@ -37,22 +39,22 @@ func TestCRUD(t *testing.T) {
 		A   string
 		New bool
 	}
-	must(t, c.FindOne(ctx, one("a", "x")).Decode(&got))
+	must.OK(t, c.FindOne(ctx, one("a", "x")).Decode(&got))
 	if got.N != 21 || !got.New {
 		t.Errorf("updated document: %+v", got)
 	}
 	res, err = c.UpdateOne(ctx, one("user_id", 2), bson.D{{Key: "$set", Value: one("new", true)}})
-	must(t, err)
+	must.OK(t, err)
 	if res.MatchedCount != 1 || res.ModifiedCount != 0 {
 		t.Errorf("an update that changes nothing: %+v", res)
 	}
 	replaced, err := c.ReplaceOne(ctx, one("user_id", 0), bson.D{{Key: "user_id", Value: 0}, {Key: "n", Value: 7}})
-	must(t, err)
+	must.OK(t, err)
 	if replaced.ModifiedCount != 1 || stored(t, c, one("user_id", 0)) != 7 {
 		t.Errorf("replace: %+v", replaced)
 	}
 	deleted, err := c.DeleteMany(ctx, one("user_id", one("$in", bson.A{3, 4, 99})))
-	must(t, err)
+	must.OK(t, err)
 	if n := counted(t, c, bson.D{}); deleted.DeletedCount != 2 || n != 3 {
 		t.Errorf("deleted %d, %d left", deleted.DeletedCount, n)
 	}
@@ -65,15 +67,15 @@ func TestUpsert(t *testing.T) {
 	change := bson.D{{Key: "$set", Value: one("n", 1)}, {Key: "$setOnInsert", Value: one("created", true)}}
 	for i := range 2 {
 		res, err := c.UpdateOne(ctx, bson.D{{Key: "user_id", Value: 1}, {Key: "n", Value: one("$exists", i == 1)}}, change, up)
-		must(t, err)
+		must.OK(t, err)
 		if (res.UpsertedCount == 1) != (i == 0) || (res.UpsertedID != nil) != (i == 0) {
 			t.Errorf("upsert %d: %+v", i, res)
 		}
 	}
 	raw, err := c.FindOne(ctx, one("user_id", 1)).Raw()
-	must(t, err)
+	must.OK(t, err)
 	elements, err := raw.Elements()
-	must(t, err)
+	must.OK(t, err)
 	if elements[0].Key() != "_id" || !raw.Lookup("created").Boolean() {
 		t.Errorf("upserted %s", raw)
 	}
@@ -95,9 +97,9 @@ func TestFindOptions(t *testing.T) {
 	cursor, err := c.Find(ctx, one("group", 1), options.Find().
 		SetSort(one("user_id", -1)).SetLimit(4).SetBatchSize(3).
 		SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "user_id", Value: 1}, {Key: "x", Value: 1}}))
-	must(t, err)
+	must.OK(t, err)
 	var got []bson.D
-	must(t, cursor.All(ctx, &got))
+	must.OK(t, cursor.All(ctx, &got))
 	var want []bson.D
 	for _, id := range []int32{997, 994, 991, 988} {
 		want = append(want, bson.D{{Key: "user_id", Value: id}, {Key: "x", Value: id}})
@@ -108,27 +110,27 @@ func TestFindOptions(t *testing.T) {
 
 	for _, size := range []int32{1, 7, 101, 2000} {
 		cursor, err := c.Find(ctx, bson.D{}, options.Find().SetBatchSize(size))
-		must(t, err)
+		must.OK(t, err)
 		var all []bson.Raw
-		must(t, cursor.All(ctx, &all))
+		must.OK(t, cursor.All(ctx, &all))
 		if len(all) != len(docs) || all[999].Lookup("user_id").Int32() != 999 {
 			t.Errorf("batches of %d: %d documents", size, len(all))
 		}
 	}
 	before, err := s.Stats()
-	must(t, err)
+	must.OK(t, err)
 	cursor, err = c.Find(ctx, one("user_id", one("$in", bson.A{5, 6.0, int64(7), 5000})))
-	must(t, err)
+	must.OK(t, err)
 	var three []bson.Raw
-	must(t, cursor.All(ctx, &three))
+	must.OK(t, cursor.All(ctx, &three))
 	after, err := s.Stats()
-	must(t, err)
+	must.OK(t, err)
 	if len(three) != 3 || after.Examined-before.Examined != 3 {
 		t.Errorf("by index: %d found, %d examined", len(three), after.Examined-before.Examined)
 	}
 	cursor, err = c.Find(ctx, bson.D{}, options.Find().SetBatchSize(2))
-	must(t, err)
-	must(t, cursor.Close(ctx)) // kills it
+	must.OK(t, err)
+	must.OK(t, cursor.Close(ctx)) // kills it
 	if stats, _ := s.Stats(); stats.Commands["killCursors"] != 1 || len(s.store.cursors.open) != 0 {
 		t.Errorf("the cursor is still open after %v", stats.Commands)
 	}
@@ -162,7 +164,7 @@ func TestDefinitions(t *testing.T) {
 		t.Errorf("create an existing collection: %v", err)
 	}
 	names, err := db.ListCollectionNames(ctx, bson.D{})
-	must(t, err)
+	must.OK(t, err)
 	if !reflect.DeepEqual(names, []string{"users"}) {
 		t.Errorf("collections: %v", names)
 	}
@@ -183,16 +185,16 @@ func TestDefinitions(t *testing.T) {
 	if err := index("k_1", true, "k"); !isCode(err, codeDuplicateKey) {
 		t.Errorf("unique over duplicates: %v", err)
 	}
-	must(t, index("k_1", false, "k"))
+	must.OK(t, index("k_1", false, "k"))
 	specs, err := c.Indexes().ListSpecifications(ctx)
-	must(t, err)
+	must.OK(t, err)
 	if len(specs) != 3 || specs[1].Name != "user_id_1" || specs[1].Unique == nil || !*specs[1].Unique || specs[2].Name != "k_1" {
 		t.Errorf("indexes: %+v", specs)
 	}
 	compound := mongo.IndexModel{Keys: bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 1}}}
 	for range 2 {
 		_, err = c.Indexes().CreateOne(ctx, compound)
-		must(t, err)
+		must.OK(t, err)
 	}
 	if specs, err = c.Indexes().ListSpecifications(ctx); err != nil || len(specs) != 4 || specs[3].KeysDocument.Lookup("b").Int32() != 1 {
 		t.Errorf("indexes: %+v, %v", specs, err)
@@ -201,9 +203,9 @@ func TestDefinitions(t *testing.T) {
 	if _, err = c.Indexes().CreateOne(ctx, compound); !isCode(err, codeCannotCreateIndex) {
 		t.Errorf("unique compound index: %v", err)
 	}
-	must(t, c.Drop(ctx))
-	must(t, c.Drop(ctx))
-	must(t, db.Drop(ctx))
+	must.OK(t, c.Drop(ctx))
+	must.OK(t, c.Drop(ctx))
+	must.OK(t, db.Drop(ctx))
 	if n := counted(t, c, bson.D{}); n != 0 {
 		t.Errorf("%d documents after the drop", n)
 	}
@@ -222,15 +224,15 @@ func TestUnacknowledgedWrite(t *testing.T) {
 	quiet := c.Database().Collection("users", options.Collection().SetWriteConcern(writeconcern.Unacknowledged()))
 	for i := range 20 {
 		_, err := quiet.InsertOne(t.Context(), one("user_id", i))
-		must(t, err)
+		must.OK(t, err)
 	}
-	waitFor(t, "20 documents", func() bool { return counted(t, c, bson.D{}) == 20 })
+	must.Hold(t, "20 documents", func() bool { return counted(t, c, bson.D{}) == 20 })
 }
 
 func TestTransactionsAreRefused(t *testing.T) {
 	_, c := fresh(t)
 	session, err := c.Database().Client().StartSession()
-	must(t, err)
+	must.OK(t, err)
 	defer session.EndSession(t.Context())
 	_, err = session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) {
 		return c.InsertOne(ctx, one("user_id", 1))
@@ -251,9 +253,9 @@ func TestLargeDocuments(t *testing.T) {
 	}
 	insert(t, c, bson.D{{Key: "user_id", Value: 2}, {Key: "a", Value: half}})
 	cursor, err := c.Find(ctx, bson.D{}) // more than one batch
-	must(t, err)
+	must.OK(t, err)
 	var both []bson.Raw
-	must(t, cursor.All(ctx, &both))
+	must.OK(t, cursor.All(ctx, &both))
 	if len(both) != 2 {
 		t.Errorf("%d documents", len(both))
 	}

@@ -10,6 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Writers go on while the server is killed and started again: every write that
@@ -41,7 +43,7 @@ func TestDaemonSurvivesKill(t *testing.T) {
 	}
 	for range kills {
 		goal := acknowledged[0].Load() + 40
-		waitFor(t, "writes between two kills", func() bool { return acknowledged[0].Load() >= goal })
+		must.Hold(t, "writes between two kills", func() bool { return acknowledged[0].Load() >= goal })
 		d.Restart(t)
 	}
 	cancel()
@@ -66,8 +68,8 @@ func TestDaemonIsControlled(t *testing.T) {
 	c := users(t, connect(t, d.URI()))
 	insertUsers(t, c, 1)
 	r, err := Dial(t.Context(), d.Address())
-	must(t, err)
-	defer func() { must(t, r.Close()) }()
+	must.OK(t, err)
+	defer func() { must.OK(t, r.Close()) }()
 	inject(t, r.Controls, Fault{Reply: LoseReply, Commands: []string{"update"}, Times: 1})
 	if _, err := c.UpdateOne(t.Context(), one("user_id", 0), increment); err != nil || stored(t, c, one("user_id", 0)) != 1 {
 		t.Errorf("lost reply in the daemon: %v", err)

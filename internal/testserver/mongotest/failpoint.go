@@ -10,6 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"keyfold/internal/testserver/must"
 )
 
 // FailCommand sets the failpoint failCommand of the server at uri until the
@@ -29,9 +31,7 @@ func FailCommand(t testing.TB, uri string, mode any, data bson.M) {
 	if refusal, ok := errors.AsType[mongo.CommandError](err); ok && refusal.Code == codeCommandNotFound {
 		t.Skip("MONGODB_TEST_URI names a server that has no failpoints")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if err := SetFailCommand(context.Background(), uri, "off", nil); err != nil {
 			t.Errorf("turn the failpoint off: %v", err)

@@ -14,6 +14,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/wiremessage"
+
+	"keyfold/internal/testserver/must"
 )
 
 func noRetries(o *options.ClientOptions) { o.SetRetryWrites(false).SetRetryReads(false) }
@@ -35,7 +37,7 @@ func TestRetriedWriteExecutesOnce(t *testing.T) {
 			}
 			lose("update")
 			res, err := c.UpdateOne(ctx, one("user_id", 1), increment)
-			must(t, err)
+			must.OK(t, err)
 			if res.MatchedCount != 1 || res.ModifiedCount != 1 || stored(t, c, one("user_id", 1)) != 1 {
 				t.Errorf("update: %+v, n = %d", res, stored(t, c, one("user_id", 1)))
 			}
@@ -55,7 +57,7 @@ func TestRetriedWriteExecutesOnce(t *testing.T) {
 				t.Errorf("delete: %+v, %v", deleted, err)
 			}
 			stats, err := s.Stats()
-			must(t, err)
+			must.OK(t, err)
 			if stats.Commands["update"] != 4 {
 				t.Errorf("%d update commands arrived, want 4", stats.Commands["update"])
 			}
@@ -95,7 +97,7 @@ func TestLostReplyWithoutRetries(t *testing.T) {
 			answer <- err
 		}()
 		if tc.executed {
-			waitFor(t, "the insert", func() bool { return stored(t, c, one("user_id", i)) == 1 })
+			must.Hold(t, "the insert", func() bool { return stored(t, c, one("user_id", i)) == 1 })
 		}
 		if tc.fault.Reply == SwallowReply {
 			leave()
@@ -121,16 +123,16 @@ func TestLatency(t *testing.T) {
 		_, err := c.UpdateOne(ctx, one("user_id", 1), increment)
 		answer <- err
 	}()
-	waitFor(t, "the write to come", func() bool {
+	must.Hold(t, "the write to come", func() bool {
 		stats, err := s.Stats()
-		must(t, err)
+		must.OK(t, err)
 		return stats.Commands["update"] > 0
 	})
 	leave()
 	if err := <-answer; !errors.Is(err, context.Canceled) {
 		t.Errorf("a write whose sender has left: %v", err)
 	}
-	waitFor(t, "the write that nobody waits for", func() bool { return stored(t, c, one("user_id", 1)) == 1 })
+	must.Hold(t, "the write that nobody waits for", func() bool { return stored(t, c, one("user_id", 1)) == 1 })
 }
 
 func TestFailedCommands(t *testing.T) {
@@ -161,7 +163,7 @@ func TestLabels(t *testing.T) {
 		retried bool
 	}{{24, nil, false}, {91, nil, true}, {24, []string{"RetryableWriteError"}, true}, {91, []string{}, false}} {
 		before, err := s.Stats()
-		must(t, err)
+		must.OK(t, err)
 		data := bson.M{"failCommands": bson.A{"insert"}, "errorCode": tc.code}
 		if tc.labels != nil {
 			data["errorLabels"] = tc.labels
@@ -169,7 +171,7 @@ func TestLabels(t *testing.T) {
 		FailCommand(t, s.URI(), bson.M{"times": 1}, data)
 		_, err = c.InsertOne(t.Context(), one("user_id", i))
 		after, statsErr := s.Stats()
-		must(t, statsErr)
+		must.OK(t, statsErr)
 		if sent := after.Commands["insert"] - before.Commands["insert"]; (sent == 2) != tc.retried || (err == nil) != tc.retried {
 			t.Errorf("%+v: sent %d times, %v", tc, sent, err)
 		}
@@ -190,7 +192,7 @@ func TestFailPoint(t *testing.T) {
 			}
 		}
 	}
-	must(t, c.Drop(t.Context())) // and its index: several documents have no user_id
+	must.OK(t, c.Drop(t.Context())) // and its index: several documents have no user_id
 	FailCommand(t, s.URI(), bson.M{"times": 2}, data("shop"))
 	fails(true, true, false)
 	FailCommand(t, s.URI(), bson.M{"skip": 1}, data("shop"))
@@ -252,7 +254,7 @@ func TestConcurrentRetries(t *testing.T) {
 func TestWriteErrors(t *testing.T) {
 	s, c := fresh(t)
 	match, err := bson.Marshal(one("user_id", one("$in", bson.A{2, 4})))
-	must(t, err)
+	must.OK(t, err)
 	inject(t, s.Controls, Fault{WriteError: 121, Match: match, Namespace: "shop.users"})
 	var models []mongo.WriteModel
 	for user := range 5 {
@@ -295,10 +297,10 @@ func TestWriteConcernErrors(t *testing.T) {
 func TestStepDown(t *testing.T) {
 	s, c := fresh(t, noRetries)
 	insert(t, c, one("user_id", 1))
-	must(t, s.StepDown(0))
+	must.OK(t, s.StepDown(0))
 	var answer bson.Raw
 	var err error
-	waitFor(t, "the driver to see it", func() bool {
+	must.Hold(t, "the driver to see it", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		_, err = c.InsertOne(ctx, one("user_id", 2))
@@ -306,11 +308,11 @@ func TestStepDown(t *testing.T) {
 	})
 	secondary := c.Database().RunCommand(t.Context(), one("hello", 1), options.RunCmd().SetReadPreference(secondaryPreferred))
 	answer, err = secondary.Raw()
-	must(t, err)
+	must.OK(t, err)
 	if answer.Lookup("isWritablePrimary").Boolean() || !answer.Lookup("secondary").Boolean() {
 		t.Errorf("hello of a secondary: %s", answer)
 	}
-	must(t, s.StepUp())
+	must.OK(t, s.StepUp())
 	if n := counted(t, c, bson.D{}); n != 1 {
 		t.Errorf("%d documents after the step-up", n)
 	}
@@ -320,7 +322,7 @@ func TestStepDown(t *testing.T) {
 func TestStepDownError(t *testing.T) {
 	s, c := fresh(t)
 	direct := users(t, connect(t, "mongodb://"+s.Addr()+"/?directConnection=true&retryWrites=false&retryReads=false"))
-	must(t, s.StepDown(0))
+	must.OK(t, s.StepDown(0))
 	_, err := direct.InsertOne(t.Context(), one("user_id", 1))
 	if code, labelled := codeOf(t, err, "RetryableWriteError"); code != 10107 || labelled {
 		t.Errorf("not retryable: %v", err)
@@ -336,7 +338,7 @@ func TestStepDownError(t *testing.T) {
 		t.Errorf("retryable: %v", labelled)
 	}
 	// A retrying client rides out a short absence.
-	must(t, s.StepDown(200*time.Millisecond))
+	must.OK(t, s.StepDown(200*time.Millisecond))
 	if _, err := c.InsertOne(t.Context(), one("user_id", 1)); err != nil {
 		t.Errorf("over a short step-down: %v", err)
 	}
@@ -344,29 +346,29 @@ func TestStepDownError(t *testing.T) {
 
 func TestPause(t *testing.T) {
 	s, c := fresh(t)
-	must(t, s.Pause(0))
+	must.OK(t, s.Pause(0))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := c.Database().RunCommand(ctx, one("ping", 1)).Err(); !mongo.IsTimeout(err) {
 		t.Errorf("paused: %v", err)
 	}
-	must(t, s.Resume())
-	must(t, c.Database().RunCommand(t.Context(), one("ping", 1)).Err())
-	must(t, s.Pause(20*time.Millisecond))
-	must(t, c.Database().RunCommand(t.Context(), one("ping", 1)).Err())
+	must.OK(t, s.Resume())
+	must.OK(t, c.Database().RunCommand(t.Context(), one("ping", 1)).Err())
+	must.OK(t, s.Pause(20*time.Millisecond))
+	must.OK(t, c.Database().RunCommand(t.Context(), one("ping", 1)).Err())
 }
 
 func TestRefusedConnections(t *testing.T) {
 	s, c := fresh(t, noRetries)
-	must(t, s.RefuseConnections(0))
-	must(t, s.Disconnect())
+	must.OK(t, s.RefuseConnections(0))
+	must.OK(t, s.Disconnect())
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := c.InsertOne(ctx, one("user_id", 1)); err == nil {
 		t.Error("a write went through")
 	}
-	must(t, s.AcceptConnections())
-	waitFor(t, "the driver to come back", func() bool {
+	must.OK(t, s.AcceptConnections())
+	must.Hold(t, "the driver to come back", func() bool {
 		_, err := c.InsertOne(t.Context(), one("user_id", 2))
 		return err == nil
 	})
@@ -376,7 +378,7 @@ func TestAuthentication(t *testing.T) {
 	s := Start(t, WithUser("keyfold", "secret"))
 	try := func(user, password string) error {
 		u, err := url.Parse(s.URI())
-		must(t, err)
+		must.OK(t, err)
 		if user != "" {
 			u.User = url.UserPassword(user, password)
 		}
@@ -399,7 +401,7 @@ func TestAuthentication(t *testing.T) {
 	if err := try("keyfold", "secret"); !isCode(err, codeAuthenticationFailed) {
 		t.Errorf("by the fault: %v", err)
 	}
-	must(t, SetFailCommand(t.Context(), s.URI(), "off", nil))
+	must.OK(t, SetFailCommand(t.Context(), s.URI(), "off", nil))
 	if err := try("keyfold", "secret"); err != nil {
 		t.Errorf("after the fault: %v", err)
 	}
@@ -409,23 +411,23 @@ func TestAuthentication(t *testing.T) {
 func TestRemote(t *testing.T) {
 	s, c := fresh(t, noRetries)
 	r, err := Dial(t.Context(), s.Addr())
-	must(t, err)
-	defer func() { must(t, r.Close()) }()
+	must.OK(t, err)
+	defer func() { must.OK(t, r.Close()) }()
 	match, err := bson.Marshal(one("user_id", 5))
-	must(t, err)
+	must.OK(t, err)
 	id := inject(t, r.Controls, Fault{WriteError: 121, Match: match})
 	if _, err := c.InsertOne(t.Context(), one("user_id", 5)); !isCode(err, 121) {
 		t.Errorf("%v", err)
 	}
-	must(t, r.Remove(id))
+	must.OK(t, r.Remove(id))
 	insert(t, c, one("user_id", 5))
-	must(t, r.Pause(0)) // does not keep the remote from being answered
-	must(t, r.RefuseConnections(0))
-	must(t, r.Disconnect())
-	must(t, r.Resume())
-	must(t, r.AcceptConnections())
+	must.OK(t, r.Pause(0)) // does not keep the remote from being answered
+	must.OK(t, r.RefuseConnections(0))
+	must.OK(t, r.Disconnect())
+	must.OK(t, r.Resume())
+	must.OK(t, r.AcceptConnections())
 	stats, err := r.Stats()
-	must(t, err)
+	must.OK(t, err)
 	if stats.Commands["insert"] != 2 {
 		t.Errorf("stats: %+v", stats)
 	}
@@ -456,7 +458,7 @@ func TestAwaitedHello(t *testing.T) {
 			})
 		}()
 		time.Sleep(20 * time.Millisecond) // lets the server begin to wait
-		must(t, step.do())
+		must.OK(t, step.do())
 		news = <-answer
 		if primary, _ := lookup(news, "isWritablePrimary").BooleanOK(); primary != step.primary {
 			t.Errorf("news: %s", news)
@@ -474,7 +476,7 @@ func TestHostAndPrimary(t *testing.T) {
 	}
 	for _, down := range []bool{false, true} {
 		if down {
-			must(t, s.StepDown(0))
+			must.OK(t, s.StepDown(0))
 		}
 		if primary, err := Primary(t.Context(), s.Addr()); err != nil || primary == down {
 			t.Errorf("after a step-down (%v) it is the primary: %v, %v", down, primary, err)

@@ -9,6 +9,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"keyfold/internal/testserver/must"
 )
 
 // reopen starts a server on the file as it is now, as if the process had been
@@ -17,9 +19,9 @@ import (
 func reopen(t *testing.T, path string) (string, *mongo.Collection) {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	must(t, err)
+	must.OK(t, err)
 	next := filepath.Join(t.TempDir(), "journal")
-	must(t, os.WriteFile(next, content, 0o600))
+	must.OK(t, os.WriteFile(next, content, 0o600))
 	s := Start(t, WithData(next))
 	return next, connect(t, s.URI()).Database("shop").Collection("users")
 }
@@ -35,23 +37,23 @@ func TestJournal(t *testing.T) {
 	}
 	for user := range 5 {
 		_, err := c.UpdateOne(ctx, one("user_id", user), increment)
-		must(t, err)
+		must.OK(t, err)
 	}
 	_, err := c.DeleteOne(ctx, one("user_id", 9))
-	must(t, err)
+	must.OK(t, err)
 	insert(t, c, one("user_id", 9))
 	other := client.Database("shop").Collection("other")
 	insert(t, other, one("x", 1))
-	must(t, other.Drop(ctx))
-	must(t, c.Database().RunCommand(ctx, bson.D{{Key: "collMod", Value: "users"}, {Key: "validator", Value: one("user_id", one("$exists", true))}}).Err())
-	must(t, s.StallReplication())
+	must.OK(t, other.Drop(ctx))
+	must.OK(t, c.Database().RunCommand(ctx, bson.D{{Key: "collMod", Value: "users"}, {Key: "validator", Value: one("user_id", one("$exists", true))}}).Err())
+	must.OK(t, s.StallReplication())
 	FailCommand(t, s.URI(), bson.M{"times": 2}, bson.M{ // instead of waiting
 		"failCommands": bson.A{"insert", "delete"}, "writeConcernError": bson.M{"code": 64},
 	})
 	_, _ = c.DeleteOne(ctx, one("user_id", 0))
 	_, _ = c.InsertOne(ctx, bson.D{{Key: "user_id", Value: 0}, {Key: "n", Value: 99}})
 	_, err = s.Rollback()
-	must(t, err)
+	must.OK(t, err)
 
 	check := func(c *mongo.Collection) {
 		t.Helper()
@@ -93,12 +95,12 @@ func TestJournalKeepsRetryableWrites(t *testing.T) {
 		{Key: "txnNumber", Value: int64(3)},
 		{Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: one("user_id", 1)}, {Key: "u", Value: increment}}}},
 	}
-	must(t, c.Database().RunCommand(t.Context(), write).Err())
+	must.OK(t, c.Database().RunCommand(t.Context(), write).Err())
 	for range 2 { // once from what was appended, once from what was read
 		var again *mongo.Collection
 		path, again = reopen(t, path)
 		raw, err := again.Database().RunCommand(t.Context(), write).Raw()
-		must(t, err)
+		must.OK(t, err)
 		if raw.Lookup("nModified").AsInt64() != 1 || stored(t, again, one("user_id", 1)) != 1 {
 			t.Errorf("a retry after the restart: %s", raw)
 		}
@@ -113,21 +115,21 @@ func TestTornJournal(t *testing.T) {
 		insert(t, c, bson.D{{Key: "user_id", Value: user}, {Key: "n", Value: 1}})
 	}
 	whole, err := os.ReadFile(path)
-	must(t, err)
+	must.OK(t, err)
 	insert(t, c, bson.D{{Key: "user_id", Value: 3}, {Key: "n", Value: 1}})
 	longer, err := os.ReadFile(path)
-	must(t, err)
+	must.OK(t, err)
 
 	open := func(content []byte) (*store, error) {
 		t.Helper()
 		next := filepath.Join(t.TempDir(), "journal")
-		must(t, os.WriteFile(next, content, 0o600))
+		must.OK(t, os.WriteFile(next, content, 0o600))
 		st := newStore()
 		j, err := openJournal(next, st)
 		if err == nil {
-			must(t, j.close())
+			must.OK(t, j.close())
 			left, err := os.ReadFile(next)
-			must(t, err)
+			must.OK(t, err)
 			if !bytes.Equal(left, whole) {
 				t.Errorf("%d bytes are left of the file, of whole records are %d", len(left), len(whole))
 			}
@@ -136,7 +138,7 @@ func TestTornJournal(t *testing.T) {
 	}
 	for cut := len(whole); cut < len(longer); cut += 7 {
 		st, err := open(longer[:cut])
-		must(t, err)
+		must.OK(t, err)
 		if n := len(st.collection("shop.users").rows); n != 3 {
 			t.Fatalf("cut at %d of %d: %d documents", cut, len(longer), n)
 		}
@@ -145,7 +147,7 @@ func TestTornJournal(t *testing.T) {
 		damaged := bytes.Clone(longer)
 		damaged[at] ^= 0x55
 		st, err := open(damaged)
-		must(t, err)
+		must.OK(t, err)
 		if n := len(st.collection("shop.users").rows); n != 3 {
 			t.Errorf("damaged at %d: %d documents", at, n)
 		}

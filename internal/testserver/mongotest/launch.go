@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 )
 
@@ -37,14 +38,10 @@ func (p *Process) URI() string { return uri(p.Address()) }
 func StartProcess(t testing.TB) *Process {
 	t.Helper()
 	program, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dir := t.TempDir()
 	p, err := Launch(program, dir, "--data", filepath.Join(dir, "journal"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(p.Stop)
 	return p
 }

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 )
 
@@ -25,9 +26,7 @@ func connect(t testing.TB, uri string, change ...func(*options.ClientOptions)) *
 		c(o)
 	}
 	client, err := mongo.Connect(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -66,17 +65,8 @@ func insert(t testing.TB, c *mongo.Collection, docs ...any) {
 func inject(t testing.TB, c *Controls, f Fault) int64 {
 	t.Helper()
 	id, err := c.Inject(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return id
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // stored returns field n of the document that matches filter, -1 where there is
@@ -95,7 +85,7 @@ func stored(t testing.TB, c *mongo.Collection, filter bson.D) int64 {
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return -1
 	}
-	must(t, err)
+	must.OK(t, err)
 	return raw.Lookup("n").AsInt64()
 }
 
@@ -103,9 +93,9 @@ func stored(t testing.TB, c *mongo.Collection, filter bson.D) int64 {
 func counted(t testing.TB, c *mongo.Collection, filter bson.D) int {
 	t.Helper()
 	cursor, err := c.Find(t.Context(), filter)
-	must(t, err)
+	must.OK(t, err)
 	var all []bson.Raw
-	must(t, cursor.All(t.Context(), &all))
+	must.OK(t, cursor.All(t.Context(), &all))
 	return len(all)
 }
 
@@ -120,14 +110,3 @@ func codeOf(t testing.TB, err error, label string) (int32, bool) {
 }
 
 func one(key string, v any) bson.D { return bson.D{{Key: key, Value: v}} }
-
-// waitFor waits, long enough for any machine, until what must come has come.
-func waitFor(t testing.TB, what string, come func() bool) {
-	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		if come() {
-			return
-		}
-	}
-	t.Fatalf("waited in vain for %s", what)
-}

@@ -10,6 +10,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
+
+	"keyfold/internal/testserver/must"
 )
 
 // The reference: documents decoded into Go values, and scalars compared as such.
@@ -253,9 +255,7 @@ func encode(t *rapid.T, d bson.D) document {
 		d = bson.D{}
 	}
 	raw, err := bson.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return raw
 }
 
@@ -276,17 +276,13 @@ func TestFilterEqualsReference(t *testing.T) {
 		var want []string
 		for i, d := range docs {
 			stored := encode(t, append(bson.D{{Key: "_id", Value: int32(i)}}, d...))
-			if err := c.write(w, &record{}, stored, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.write(w, &record{}, stored, nil))
 			if referenceMatches(d, query) {
 				want = append(want, string(stored))
 			}
 		}
 		f, err := parseFilter(encode(t, query))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var got []string
 		for _, d := range c.find(f, 0, false) {
 			got = append(got, string(d))
@@ -335,9 +331,7 @@ func TestKeysOfNearlyEqualValues(t *testing.T) {
 	for i, a := range all {
 		for j, b := range all {
 			raw, err := bson.Marshal(bson.D{{Key: "a", Value: a}, {Key: "b", Value: b}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			x, y := lookup(raw, "a"), lookup(raw, "b")
 			d := compare(x, y)
 			if d != -compare(y, x) || bytes.Equal(appendKey(nil, x), appendKey(nil, y)) != (d == 0) {
@@ -377,9 +371,7 @@ func TestUpdateEqualsReference(t *testing.T) {
 			want, fine = referenceUpdate(want, operator, p, operand)
 		}
 		u, err := parseUpdate(lookup(encode(t, one("u", change)), "u"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		old := encode(t, doc)
 		before := bytes.Clone(old)
 		got, err := u.apply(old)

@@ -9,6 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"keyfold/internal/testserver/must"
 )
 
 // A renamed collection has its documents and indexes, also after the server was started again;
@@ -17,9 +19,7 @@ func TestRenameCollection(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "journal")
 	s := Start(t, WithData(data))
 	client, err := mongo.Connect(options.Client().ApplyURI(s.URI()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := users(t, client)
 	insert(t, c, one("user_id", int32(1)))
 	db := c.Database()
@@ -28,9 +28,7 @@ func TestRenameCollection(t *testing.T) {
 			{Key: "renameCollection", Value: db.Name() + "." + from}, {Key: "to", Value: db.Name() + "." + to},
 		}).Err()
 	}
-	if err := rename(c.Name(), "renamed"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, rename(c.Name(), "renamed"))
 	if err := rename(c.Name(), "other"); !hasCode(err, codeNamespaceNotFound) {
 		t.Errorf("a collection that is gone: %v", err)
 	}
@@ -38,9 +36,7 @@ func TestRenameCollection(t *testing.T) {
 	if err := rename(c.Name(), "renamed"); !hasCode(err, codeNamespaceExists) {
 		t.Errorf("a name that is taken: %v", err)
 	}
-	if err := errors.Join(client.Disconnect(t.Context()), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(client.Disconnect(t.Context()), s.Close()))
 	again := connect(t, Start(t, WithData(data)).URI()).Database(db.Name()).Collection("renamed")
 	var all []bson.Raw
 	if found, err := again.Find(t.Context(), bson.D{}); err != nil || found.All(t.Context(), &all) != nil || len(all) != 1 {

@@ -6,6 +6,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Whatever is written, held up, let go and rolled back: local reads see the
@@ -15,12 +17,8 @@ func TestReplicationEqualsModel(t *testing.T) {
 		st := newStore()
 		defer st.replication.close()
 		c := st.ensure("db.c")
-		if err := c.addIndex(newIndex("u", "u", value{}, true)); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.addIndex(newIndex("k", "k", value{}, false)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.addIndex(newIndex("u", "u", value{}, true)))
+		must.OK(t, c.addIndex(newIndex("k", "k", value{}, false)))
 		w := &writer{store: st}
 		local, committed := map[int32]int32{}, map[int32]int32{} // u -> k
 		stalled := false
@@ -33,17 +31,13 @@ func TestReplicationEqualsModel(t *testing.T) {
 				for _, found := range c.matching(equalTo(t, "u", u), 1) {
 					r = found
 				}
-				if err := c.write(w, r, doc, nil); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, c.write(w, r, doc, nil))
 				local[u] = k
 			},
 			"delete": func(t *rapid.T) {
 				u := user.Draw(t, "user")
 				for _, r := range c.matching(equalTo(t, "u", u), 0) {
-					if err := c.write(w, r, nil, nil); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, c.write(w, r, nil, nil))
 				}
 				delete(local, u)
 			},
@@ -71,9 +65,7 @@ func TestReplicationEqualsModel(t *testing.T) {
 
 func equalTo(t *rapid.T, field string, v int32) *filter {
 	f, err := parseFilter(encode(t, one(field, v)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return f
 }
 

@@ -13,6 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"keyfold/internal/testserver/must"
 )
 
 var secondaryPreferred = readpref.SecondaryPreferred()
@@ -39,7 +41,7 @@ func TestStalledReplication(t *testing.T) {
 	v := viewsOf(t)
 	ctx := t.Context()
 	insert(t, v.local, bson.D{{Key: "user_id", Value: 1}, {Key: "n", Value: 1}}, bson.D{{Key: "user_id", Value: 2}, {Key: "n", Value: 2}})
-	must(t, v.server.StallReplication())
+	must.OK(t, v.server.StallReplication())
 
 	res, err := v.single.UpdateOne(ctx, one("user_id", 1), increment)
 	if err != nil || res.ModifiedCount != 1 {
@@ -47,7 +49,7 @@ func TestStalledReplication(t *testing.T) {
 	}
 	insert(t, v.single, bson.D{{Key: "user_id", Value: 3}, {Key: "n", Value: 3}})
 	_, err = v.single.DeleteOne(ctx, one("user_id", 2))
-	must(t, err)
+	must.OK(t, err)
 	for _, tc := range []struct{ user, local, majority int64 }{{1, 2, 1}, {2, -1, 2}, {3, 3, -1}} {
 		at := one("user_id", tc.user)
 		if got := stored(t, v.local, at); got != tc.local {
@@ -89,14 +91,14 @@ func TestStalledReplication(t *testing.T) {
 		_, err := v.local.UpdateOne(ctx, one("user_id", 1), increment)
 		answered <- err
 	}()
-	waitFor(t, "the write to be visible", func() bool { return stored(t, v.local, one("user_id", 1)) == 4 })
+	must.Hold(t, "the write to be visible", func() bool { return stored(t, v.local, one("user_id", 1)) == 4 })
 	select {
 	case err := <-answered:
 		t.Fatalf("w:majority was answered without one: %v", err)
 	default:
 	}
-	must(t, v.server.Replicate())
-	must(t, <-answered)
+	must.OK(t, v.server.Replicate())
+	must.OK(t, <-answered)
 	if got := stored(t, v.majority, one("user_id", 1)); got != 4 {
 		t.Errorf("majority after replication: %d", got)
 	}
@@ -107,14 +109,14 @@ func TestStalledReplication(t *testing.T) {
 
 func TestDelayedReplication(t *testing.T) {
 	v := viewsOf(t)
-	must(t, v.server.DelayReplication(time.Hour))
+	must.OK(t, v.server.DelayReplication(time.Hour))
 	for user := range 3 {
 		insert(t, v.single, bson.D{{Key: "user_id", Value: user}, {Key: "n", Value: 1}})
 	}
 	if n := stored(t, v.majority, one("user_id", 0)); n != -1 {
 		t.Errorf("majority before the hour is over: %d", n)
 	}
-	must(t, v.server.DelayReplication(40*time.Millisecond)) // what has waited is there at once
+	must.OK(t, v.server.DelayReplication(40*time.Millisecond)) // what has waited is there at once
 	if n := stored(t, v.majority, one("user_id", 0)); n != 1 {
 		t.Errorf("majority after the other delay: %d", n)
 	}
@@ -132,18 +134,18 @@ func TestRollback(t *testing.T) {
 	for user := range 4 {
 		insert(t, v.local, bson.D{{Key: "user_id", Value: user}, {Key: "n", Value: 1}})
 	}
-	must(t, v.server.StallReplication())
+	must.OK(t, v.server.StallReplication())
 	for range 3 {
 		_, err := v.single.UpdateOne(ctx, one("user_id", 0), increment)
-		must(t, err)
+		must.OK(t, err)
 	}
 	_, err := v.single.DeleteOne(ctx, one("user_id", 1))
-	must(t, err)
+	must.OK(t, err)
 	insert(t, v.single, bson.D{{Key: "user_id", Value: 1}, {Key: "n", Value: 50}}, bson.D{{Key: "user_id", Value: 9}, {Key: "n", Value: 9}})
 	_, err = v.single.UpdateOne(ctx, one("user_id", 2), bson.D{{Key: "$set", Value: one("user_id", 20)}})
-	must(t, err)
+	must.OK(t, err)
 	n, err := v.server.Rollback()
-	must(t, err)
+	must.OK(t, err)
 	if n != 5 {
 		t.Errorf("%d documents were rolled back, want 5", n)
 	}
@@ -163,30 +165,30 @@ func TestRollback(t *testing.T) {
 func TestRollbackUnderAWrite(t *testing.T) {
 	v := viewsOf(t)
 	insert(t, v.local, bson.D{{Key: "user_id", Value: 1}, {Key: "n", Value: 0}})
-	must(t, v.server.StallReplication())
+	must.OK(t, v.server.StallReplication())
 	answered := make(chan error, 1)
 	go func() {
 		_, err := v.local.UpdateOne(t.Context(), one("user_id", 1), increment)
 		answered <- err
 	}()
-	waitFor(t, "the write", func() bool { return stored(t, v.local, one("user_id", 1)) == 1 })
+	must.Hold(t, "the write", func() bool { return stored(t, v.local, one("user_id", 1)) == 1 })
 	_, err := v.server.Rollback()
-	must(t, err)
-	must(t, <-answered)
+	must.OK(t, err)
+	must.OK(t, <-answered)
 	if n := stored(t, v.majority, one("user_id", 1)); n != 1 {
 		t.Errorf("after the retry n = %d", n)
 	}
 
 	v = viewsOf(t, noRetries)
 	insert(t, v.local, bson.D{{Key: "user_id", Value: 1}, {Key: "n", Value: 0}})
-	must(t, v.server.StallReplication())
+	must.OK(t, v.server.StallReplication())
 	go func() {
 		_, err := v.local.UpdateOne(t.Context(), one("user_id", 1), increment)
 		answered <- err
 	}()
-	waitFor(t, "the write", func() bool { return stored(t, v.local, one("user_id", 1)) == 1 })
+	must.Hold(t, "the write", func() bool { return stored(t, v.local, one("user_id", 1)) == 1 })
 	_, err = v.server.Rollback()
-	must(t, err)
+	must.OK(t, err)
 	if err := <-answered; err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("a write that was rolled back: %v", err)
 	}
@@ -199,7 +201,7 @@ func TestRollbackUnderAWrite(t *testing.T) {
 // maxTimeMS ends the wait for a majority; the write stays.
 func TestDeadlineOfAMajority(t *testing.T) {
 	v := viewsOf(t, noRetries)
-	must(t, v.server.StallReplication())
+	must.OK(t, v.server.StallReplication())
 	raw, _ := v.local.Database().RunCommand(t.Context(), bson.D{
 		{Key: "insert", Value: "users"},
 		{Key: "documents", Value: bson.A{bson.D{{Key: "user_id", Value: 1}, {Key: "n", Value: 1}}}},
@@ -219,13 +221,13 @@ func TestWaitForALostWrite(t *testing.T) {
 	c := st.ensure("db.c")
 	write := func() uint64 {
 		w := &writer{store: st}
-		must(t, c.write(w, &record{}, withID(emptyDocument), nil))
+		must.OK(t, c.write(w, &record{}, withID(emptyDocument), nil))
 		return w.last
 	}
 	seq := write()
 	_, err := st.rollBack(func() {})
-	must(t, err)
-	must(t, st.replication.wait(t.Context(), write()))
+	must.OK(t, err)
+	must.OK(t, st.replication.wait(t.Context(), write()))
 	if f, ok := errors.AsType[*failure](st.replication.wait(t.Context(), seq)); !ok || f.code != codeInterrupted {
 		t.Errorf("the lost write: %v", f)
 	}

@@ -7,6 +7,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"keyfold/internal/testserver/must"
 )
 
 const profileSchema = `{"$jsonSchema": {
@@ -31,15 +33,15 @@ const profileSchema = `{"$jsonSchema": {
 func fromJSON(t testing.TB, text string) bson.D {
 	t.Helper()
 	var d bson.D
-	must(t, bson.UnmarshalExtJSON([]byte(text), false, &d))
+	must.OK(t, bson.UnmarshalExtJSON([]byte(text), false, &d))
 	return d
 }
 
 func TestSchema(t *testing.T) {
 	raw, err := bson.Marshal(fromJSON(t, profileSchema))
-	must(t, err)
+	must.OK(t, err)
 	f, err := parseFilter(raw)
-	must(t, err)
+	must.OK(t, err)
 	for _, tc := range []struct {
 		doc string
 		ok  bool
@@ -64,7 +66,7 @@ func TestSchema(t *testing.T) {
 		{`{"user_id": 1, "version": 1, "embedding": [1.5, 2.5, 0.5], "count": -1}`, false},
 	} {
 		doc, err := bson.Marshal(fromJSON(t, tc.doc))
-		must(t, err)
+		must.OK(t, err)
 		if f.matches(doc) != tc.ok {
 			t.Errorf("%s: %v", tc.doc, !tc.ok)
 		}
@@ -75,7 +77,7 @@ func TestValidator(t *testing.T) {
 	s := Start(t)
 	db := connect(t, s.URI()).Database("shop")
 	ctx := t.Context()
-	must(t, db.CreateCollection(ctx, "users", options.CreateCollection().SetValidator(fromJSON(t,
+	must.OK(t, db.CreateCollection(ctx, "users", options.CreateCollection().SetValidator(fromJSON(t,
 		`{"$jsonSchema": {"required": ["user_id", "n"], "properties": {"n": {"bsonType": "int", "minimum": 1}}}}`))))
 	c := db.Collection("users")
 	insert(t, c, bson.D{{Key: "_id", Value: 7}, {Key: "user_id", Value: 1}, {Key: "n", Value: 1}})
@@ -97,7 +99,7 @@ func TestValidator(t *testing.T) {
 	}
 
 	for i, rule := range []bson.D{fromJSON(t, `{"$jsonSchema": {"required": ["n"]}}`), {}} { // 3 has no n
-		must(t, db.RunCommand(ctx, bson.D{{Key: "collMod", Value: "users"}, {Key: "validator", Value: rule}, {Key: "validationAction", Value: "error"}}).Err())
+		must.OK(t, db.RunCommand(ctx, bson.D{{Key: "collMod", Value: "users"}, {Key: "validator", Value: rule}, {Key: "validationAction", Value: "error"}}).Err())
 		_, err := c.UpdateOne(ctx, one("user_id", 3), bson.D{{Key: "$inc", Value: one("x", 1)}})
 		if (err == nil) != (i == 1) {
 			t.Errorf("after %v: %v", rule, err)
@@ -108,9 +110,9 @@ func TestValidator(t *testing.T) {
 		t.Errorf("an unknown keyword: %v", err)
 	}
 	cursor, err := db.ListCollections(ctx, one("name", "users"))
-	must(t, err)
+	must.OK(t, err)
 	var listed []bson.Raw
-	must(t, cursor.All(ctx, &listed))
+	must.OK(t, cursor.All(ctx, &listed))
 	if len(listed) != 1 || listed[0].Lookup("options", "validationAction").StringValue() != "error" {
 		t.Errorf("listed: %v", listed)
 	}

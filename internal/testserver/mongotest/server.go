@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Server is a MongoDB server that is none: see the package's documentation.
@@ -81,9 +83,7 @@ func WithClock(now func() time.Time) Option { return func(s *settings) { s.now =
 func Start(t testing.TB, options ...Option) *Server {
 	t.Helper()
 	s, err := Listen(options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

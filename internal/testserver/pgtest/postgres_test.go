@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 )
 
@@ -15,13 +16,9 @@ func TestMain(m *testing.M) { process.Main(m) }
 func query(t *testing.T, s *Server, database, text string) (n int) {
 	t.Helper()
 	conn, err := pgx.Connect(context.Background(), s.URL(database))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close(context.Background())
-	if err := conn.QueryRow(context.Background(), text, pgx.QueryExecModeSimpleProtocol).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, conn.QueryRow(context.Background(), text, pgx.QueryExecModeSimpleProtocol).Scan(&n))
 	return n
 }
 
@@ -61,17 +58,13 @@ func TestPooler(t *testing.T) {
 func connect(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(context.Background(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { conn.Close(context.Background()) })
 	return conn
 }
 
 func backend(t *testing.T, conn *pgx.Conn) (pid int) {
 	t.Helper()
-	if err := conn.QueryRow(context.Background(), "SELECT pg_backend_pid()", pgx.QueryExecModeExec).Scan(&pid); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, conn.QueryRow(context.Background(), "SELECT pg_backend_pid()", pgx.QueryExecModeExec).Scan(&pid))
 	return pid
 }

@@ -9,15 +9,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 func TestMain(m *testing.M) { Main(m) }
 
 func TestProcessEndsByASignal(t *testing.T) {
 	p, err := Start(t.TempDir(), "sleep", nil, "/bin/sleep", "1000")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := p.Signal(syscall.SIGSTOP); err != nil || !p.Running() {
 		t.Fatalf("running: %v, %v", p.Running(), err)
 	}
@@ -30,17 +30,13 @@ func TestProcessEndsByASignal(t *testing.T) {
 // A server's own child, which writes its files, ends with it.
 func TestProcessEndsWithItsChildren(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	command := exec.Command("/bin/sh", "-c", "sleep 1000 & echo; wait")
 	command.Stdout = w
 	p, err := Run(command)
 	w.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := r.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -58,9 +54,7 @@ func TestProgramThatIsMissingIsNamedWithItsPackage(t *testing.T) {
 
 func TestPortsAreKeptUntilTheyAreReleased(t *testing.T) {
 	p, err := ClaimPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if l, err := net.Listen("tcp", p.Address(-1)); err == nil {
 		l.Close()
 		t.Error("another test binary may claim them too")
@@ -68,22 +62,16 @@ func TestPortsAreKeptUntilTheyAreReleased(t *testing.T) {
 	p.Release()
 	p.Release()
 	l, err := net.Listen("tcp", p.Address(-1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	l.Close()
 }
 
 // A server that ends while it starts says why at once.
 func TestServerThatEndsWhileStartingShowsItsOutput(t *testing.T) {
 	ports, err := ClaimPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	log := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(log, []byte("and logged"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(log, []byte("and logged"), 0o600))
 	s := Server{Dir: t.TempDir(), Path: "/bin/sh", Args: []string{"-c", "echo printed; exit 1"}, Ports: ports, Logs: log}
 	defer s.Stop()
 	if err := s.Boot(); err == nil || !strings.Contains(err.Error(), "printed") || !strings.Contains(err.Error(), "and logged") {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // startTimeout bounds a start, recovery from a kill included; on a busy machine
@@ -121,9 +123,7 @@ func (s *Server) Stop() {
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Kill()
-	if err := s.Boot(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Boot())
 }
 
 // Signal sends the server's process a signal.
@@ -137,15 +137,11 @@ func (s *Server) Signal(signal os.Signal) error {
 // and nothing answers.
 func (s *Server) Freeze(t testing.TB) {
 	t.Helper()
-	if err := s.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Signal(syscall.SIGSTOP))
 }
 
 // Thaw lets a frozen server go on.
 func (s *Server) Thaw(t testing.TB) {
 	t.Helper()
-	if err := s.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Signal(syscall.SIGCONT))
 }

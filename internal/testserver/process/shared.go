@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Stopper is a running server.
@@ -30,9 +32,7 @@ func Shared[T Stopper](launch func(dir string) (T, error)) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
 		server, err := start()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return server
 	}
 }
@@ -41,9 +41,7 @@ func Shared[T Stopper](launch func(dir string) (T, error)) func(testing.TB) T {
 func ForTest[T Stopper](t testing.TB, launch func(dir string) (T, error)) T {
 	t.Helper()
 	server, err := launch(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(server.Stop)
 	return server
 }

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // client keeps no connection open, so that no goroutine outlives a test.
@@ -61,9 +63,7 @@ func (b *Broker) Tell(args ...string) (string, error) {
 func (b *Broker) Control(t testing.TB, args ...string) string {
 	t.Helper()
 	output, err := b.Tell(args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return output
 }
 
@@ -79,9 +79,7 @@ func (b *Broker) Sync() error {
 // Flush is Sync for tests.
 func (b *Broker) Flush(t testing.TB) {
 	t.Helper()
-	if err := b.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.Sync())
 }
 
 // ManagementURL is the address of the management API, without user and password.
@@ -152,9 +150,7 @@ func (b *Broker) answers(ctx context.Context) bool {
 
 func (b *Broker) must(t testing.TB, method, path string, body any) {
 	t.Helper()
-	if err := b.request(context.Background(), method, path, body); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.request(context.Background(), method, path, body))
 }
 
 // VHost makes a virtual host that lasts as long as the test and returns its
@@ -165,9 +161,7 @@ func (b *Broker) VHost(t testing.TB) string {
 	if b.Elsewhere { // other test binaries have virtual hosts there, too
 		name = fmt.Sprintf("%s-%d", name, os.Getpid())
 	}
-	if err := b.AddVHost(name); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.AddVHost(name))
 	t.Cleanup(func() {
 		if b.Running() {
 			_ = b.RemoveVHost(name)
@@ -205,9 +199,7 @@ func (b *Broker) LimitUser(t testing.TB, name, limit string, most int) {
 // Permit gives a user permissions, as regular expressions, in a virtual host.
 func (b *Broker) Permit(t testing.TB, vhost, user, configure, write, read string) {
 	t.Helper()
-	if err := b.permit(vhost, user, configure, write, read); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.permit(vhost, user, configure, write, read))
 }
 
 func (b *Broker) permit(vhost, user, configure, write, read string) error {
@@ -249,13 +241,9 @@ func (b *Broker) CloseConnections(t testing.TB, vhost, name string) int {
 		[rabbit_networking:close_connection(P, "closed by a test") || P <- Pids], length(Pids).`,
 		name, name, vhost)
 	value, err := b.Eval(script)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	n, err := strconv.Atoi(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return n
 }
 
@@ -286,9 +274,7 @@ func (b *Broker) SetAlarm(on bool) error {
 // Alarm is SetAlarm for tests.
 func (b *Broker) Alarm(t testing.TB, on bool) {
 	t.Helper()
-	if err := b.SetAlarm(on); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.SetAlarm(on))
 }
 
 // DiskAlarm raises or clears the alarm of the free disk space.

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Proxy is a TCP relay in front of a broker that can stop, slow and cut what
@@ -27,9 +29,7 @@ type Proxy struct {
 func NewProxy(t testing.TB, targets ...string) *Proxy {
 	t.Helper()
 	p, err := Relay(targets...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(p.Close)
 	return p
 }

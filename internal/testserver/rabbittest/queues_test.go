@@ -6,6 +6,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Queues says at once what a queue holds and which consumer is active, of both types on
@@ -19,9 +21,7 @@ func TestQueues(t *testing.T) {
 				t.Fatalf("%v, %v: want no queue", queues, err)
 			}
 			conn, err := amqp.Dial(b.DSN(vhost))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer conn.Close()
 			for _, kind := range []string{"classic", "quorum"} {
 				testQueue(t, b, vhost, conn, kind)
@@ -33,21 +33,15 @@ func TestQueues(t *testing.T) {
 func testQueue(t *testing.T, b *Broker, vhost string, conn *amqp.Connection, kind string) {
 	t.Helper()
 	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	arguments := amqp.Table{"x-queue-type": kind, "x-single-active-consumer": true}
 	if _, err := ch.QueueDeclare(kind, true, false, false, false, arguments); err != nil {
 		t.Fatal(err)
 	}
-	if err := ch.Confirm(false); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ch.Confirm(false))
 	for n := range 5 {
 		confirm, err := ch.PublishWithDeferredConfirmWithContext(t.Context(), "", kind, false, false, amqp.Publishing{Body: []byte("x")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := confirm.WaitContext(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -55,9 +49,7 @@ func testQueue(t *testing.T, b *Broker, vhost string, conn *amqp.Connection, kin
 			t.Errorf("%s after %d confirmed messages: %+v, %v", kind, n+1, queues[kind], err)
 		}
 	}
-	if err := ch.Qos(2, 0, false); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ch.Qos(2, 0, false))
 	if _, err := ch.Consume(kind, "some host:17 1", false, false, false, false, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -65,9 +57,7 @@ func testQueue(t *testing.T, b *Broker, vhost string, conn *amqp.Connection, kin
 	var got Queue
 	for end := time.Now().Add(2 * time.Minute); got != want && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		queues, err := b.Queues(vhost)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got = queues[kind]
 	}
 	if got != want {

@@ -17,6 +17,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 )
 
@@ -26,13 +27,9 @@ func TestBrokerKeepsItsDataOverAKill(t *testing.T) {
 	b := Own(t) // no other test runs meanwhile
 	vhost := b.VHost(t)
 	conn, err := amqp.Dial(b.DSN(vhost))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := ch.QueueDeclare("kept", true, false, false, false, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -91,14 +88,10 @@ func TestStrictBroker(t *testing.T) {
 	b := StartVersion(t, 4)
 	declare := func(name string, durable bool) error {
 		conn, err := amqp.Dial(b.DSN("/"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer conn.Close()
 		ch, err := conn.Channel()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_, err = ch.QueueDeclare(name, durable, false, false, false, nil)
 		return err
 	}
@@ -164,9 +157,7 @@ func TestBrokerListensOnLoopbackOnly(t *testing.T) {
 func listening(t *testing.T, pid int) (all []netip.AddrPort) {
 	inodes := map[string]bool{}
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, link := range links {
 		target, _ := os.Readlink(link) // it may be closed by now
 		if inode, ok := strings.CutPrefix(target, "socket:["); ok {
@@ -175,9 +166,7 @@ func listening(t *testing.T, pid int) (all []netip.AddrPort) {
 	}
 	for _, table := range []string{"tcp", "tcp6"} {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for line := range strings.Lines(string(text)) {
 			const stateListen = "0A"
 			if f := strings.Fields(line); len(f) > 9 && f[3] == stateListen && inodes[f[9]] {
@@ -193,36 +182,26 @@ func listening(t *testing.T, pid int) (all []netip.AddrPort) {
 func parseAddress(t *testing.T, text string) netip.AddrPort {
 	host, port, _ := strings.Cut(text, ":")
 	bytes, err := hex.DecodeString(host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for word := range slices.Chunk(bytes, 4) {
 		slices.Reverse(word)
 	}
 	addr, _ := netip.AddrFromSlice(bytes)
 	number, err := strconv.ParseUint(port, 16, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return netip.AddrPortFrom(addr.Unmap(), uint16(number))
 }
 
 func TestProxy(t *testing.T) {
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer echo.Close()
 	p := NewProxy(t, echo.Addr().String())
 	c, err := net.Dial("tcp", p.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer c.Close()
 	s, err := echo.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer s.Close()
 
 	buffer := make([]byte, 4)
@@ -237,9 +216,7 @@ func TestProxy(t *testing.T) {
 		}
 	}
 	send()
-	if err := arrives(time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, arrives(time.Minute))
 	p.Freeze()
 	send()
 	if arrives(100*time.Millisecond) == nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Ask makes one request over a connection of its own and returns the reply's
@@ -83,7 +85,7 @@ func Cluster(t testing.TB, masters int) []*Server {
 		}
 	}
 	for _, node := range nodes {
-		Await(t, "a whole cluster", func() bool { return strings.Contains(node.Do(t, "CLUSTER", "INFO"), "cluster_state:ok") })
+		must.Hold(t, "a whole cluster", func() bool { return strings.Contains(node.Do(t, "CLUSTER", "INFO"), "cluster_state:ok") })
 	}
 	return nodes
 }

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/redistest"
 )
 
@@ -31,9 +32,7 @@ func TestFrozenServerSaysNothingUntilThawed(t *testing.T) {
 	s := redistest.Start(t)
 	s.Freeze(t)
 	conn, err := net.Dial("tcp", s.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 )
 
@@ -17,7 +18,7 @@ import (
 func (s *Server) Replica(t testing.TB) *Server {
 	t.Helper()
 	r := Start(t, "--replicaof", "127.0.0.1", port(s.Ports, plain))
-	Await(t, "a first copy", func() bool { return strings.Contains(r.Info("replication"), "master_link_status:up") })
+	must.Hold(t, "a first copy", func() bool { return strings.Contains(r.Info("replication"), "master_link_status:up") })
 	return r
 }
 
@@ -42,7 +43,7 @@ func (s *Server) Sentinel(t testing.TB, name string, settings ...string) *Server
 	})
 	_, replicas, _ := strings.Cut(s.Info("replication"), "connected_slaves:")
 	replicas, _, _ = strings.Cut(replicas, "\r\n")
-	Await(t, "a sentinel that knows every replica", func() bool {
+	must.Hold(t, "a sentinel that knows every replica", func() bool {
 		return strings.Contains(sentinel.Info("sentinel"), "status=ok,address="+s.Ports.Address(watched)+",slaves="+replicas)
 	})
 	return sentinel
@@ -60,15 +61,4 @@ const (
 func (s *Server) Wait(t testing.TB, name string, d time.Duration) {
 	t.Helper()
 	s.Do(t, "SENTINEL", "SET", name, "down-after-milliseconds", strconv.FormatInt(d.Milliseconds(), 10))
-}
-
-// Await waits for a condition; the limit only bounds a failure.
-func Await(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	const ample = time.Minute
-	for limit := time.Now().Add(ample); !condition(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("not within %v: %s", ample, what)
-		}
-	}
 }

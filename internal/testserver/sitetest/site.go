@@ -19,6 +19,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
@@ -95,9 +96,7 @@ func SetEnv(t *testing.T, b *rabbittest.Broker, name string, value int) {
 	t.Helper()
 	eval := func(script string) string {
 		result, err := b.Eval(script)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return result
 	}
 	before := eval("application:get_env(rabbit, " + name + ").")
@@ -133,9 +132,7 @@ func Body(i int) []byte {
 func Event(t testing.TB, body []byte) profile.Event {
 	t.Helper()
 	e, err := profile.ParseEvent(body, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return e
 }
 
@@ -188,14 +185,10 @@ func Within(t testing.TB, d time.Duration) context.Context {
 func (s *Site) Channel() *amqp.Channel {
 	s.T.Helper()
 	conn, err := amqp.Dial(s.DSN)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	s.T.Cleanup(func() { conn.Close() })
 	ch, err := conn.Channel()
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	return ch
 }
 
@@ -208,9 +201,7 @@ func (s *Site) Depth(queue string) int {
 		s.look = s.Channel()
 	}
 	q, err := s.look.QueueDeclarePassive(queue, true, false, false, false, nil)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	return q.Messages
 }
 
@@ -249,30 +240,22 @@ func (s *Site) Empty(queues ...string) map[string]int {
 	s.T.Helper()
 	came := map[string]int{}
 	conn, err := amqp.Dial(s.DSN)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	defer conn.Close()
 	for _, queue := range queues {
 		ch, err := conn.Channel()
-		if err != nil {
-			s.T.Fatal(err)
-		}
+		must.OK(s.T, err)
 		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
 		if refusal, is := errors.AsType[*amqp.Error](err); is && refusal.Code == amqp.NotFound {
 			continue // which has closed the channel
 		}
 		deliveries, err := ch.Consume(queue, "", true, false, false, false, nil) // a queue with one active consumer knows no other way
-		if err != nil {
-			s.T.Fatal(err)
-		}
+		must.OK(s.T, err)
 		for range q.Messages {
 			d := <-deliveries
 			came[d.MessageId]++
 		}
-		if err := ch.Close(); err != nil {
-			s.T.Fatal(err)
-		}
+		must.OK(s.T, ch.Close())
 	}
 	return came
 }

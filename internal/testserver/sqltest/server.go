@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 )
 
@@ -143,9 +144,7 @@ func (s *Server) Admin() *sql.DB { return s.admin }
 func (s *Server) CutConnections(t testing.TB, database string) int {
 	t.Helper()
 	var ids string
-	if err := s.admin.QueryRow("SELECT COALESCE(GROUP_CONCAT(id SEPARATOR ' '), '') FROM information_schema.processlist WHERE db = ?", database).Scan(&ids); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.admin.QueryRow("SELECT COALESCE(GROUP_CONCAT(id SEPARATOR ' '), '') FROM information_schema.processlist WHERE db = ?", database).Scan(&ids))
 	for _, id := range strings.Fields(ids) {
 		_, _ = s.admin.Exec("KILL CONNECTION " + id) // it may have ended by itself
 	}

@@ -1,12 +1,14 @@
 package history
 
-import "testing"
+import (
+	"testing"
+
+	"keyfold/internal/testserver/must"
+)
 
 func BenchmarkHistory(b *testing.B) {
 	w, err := New()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	number := uint64(0)
 	for b.Loop() {
 		if _, err := w.Run(number); err != nil {

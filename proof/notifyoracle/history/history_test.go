@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 )
 
 // TestHistoriesAreDecidedAsTheOracleSays compares random histories. A million of them:
@@ -12,15 +13,11 @@ import (
 // Promise(notify-worker/large-digests)
 func TestHistoriesAreDecidedAsTheOracleSays(t *testing.T) {
 	w, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	decisions := 0
 	for number := range uint64(histories) {
 		n, err := w.Run(number)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		decisions += n
 	}
 	if decisions < 8*histories {

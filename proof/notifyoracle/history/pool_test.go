@@ -3,14 +3,14 @@ package history
 import (
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // TestChangesAreFound: New York's clock changes twice a year, at 02:00 of the old time.
 func TestChangesAreFound(t *testing.T) {
 	l, err := time.LoadLocation("America/New_York")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	changes := changesOf(l)
 	if len(changes) != 22 {
 		t.Fatalf("%d changes from 2020 to 2030", len(changes))

@@ -9,6 +9,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
+	"keyfold/internal/testserver/must"
 	"keyfold/proof/notifyoracle"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/memory"
@@ -109,9 +110,7 @@ func (o *outside) check(records []notify.Record) {
 // records returns the user's records, oldest first.
 func (o *outside) records() (all []notify.Record) {
 	for d, err := range o.store.Records(o.t.Context(), ledger.Filter{Oldest: true, User: o.user}) {
-		if err != nil {
-			o.t.Fatal(err)
-		}
+		must.OK(o.t, err)
 		all = append(all, d.Record)
 	}
 	slices.SortFunc(all, func(a, b notify.Record) int { return int(a.Seq - b.Seq) })

@@ -14,6 +14,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
+	"keyfold/internal/testserver/must"
 	"keyfold/proof/notifyoracle"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/memory"
@@ -24,9 +25,7 @@ import (
 // records, dispatches and states that it leaves are a run of the oracle.
 func TestReplaysOfRandomSetsKeepTheLaws(t *testing.T) {
 	w, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	records, met := 0, map[string]int{}
 	for number := range uint64(histories / 20) {
 		run, _ := w.replay(t, number*setsEvery, cosines{}, nil)
@@ -58,9 +57,7 @@ func TestReplaysOfRandomSetsKeepTheLaws(t *testing.T) {
 // Promise(notify/aliases)
 func TestReplaysOfMergedUsersKeepTheLaws(t *testing.T) {
 	w, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w.Draw.New = All
 	of, digests := 0, map[uuid.UUID]string{}
 	for number := range uint64(histories / 20) {
@@ -111,9 +108,7 @@ func (w *World) replay(t *testing.T, number uint64, scores notify.Scores, change
 // replayWith is replay, where each user is merged with another one on the way, or is not.
 func (w *World) replayWith(t *testing.T, number uint64, scores notify.Scores, changed func(sets) sets, merging bool) (*notifyoracle.Run, *memory.Ledger) {
 	t.Helper()
-	if err := w.drawSets(number); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.drawSets(number))
 	w.rng.seed(number, 3)
 	s := pick(w.rng, w.sets)
 	if changed != nil {
@@ -126,9 +121,7 @@ func (w *World) replayWith(t *testing.T, number uint64, scores notify.Scores, ch
 	p, err := processor.New(config, processor.Ports{
 		Ledger: store, Dispatcher: out, Sets: inForce{s.theirs}, Scores: scores, Clock: func() engine.Millis { return 0 },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range 8 {
 		r := &replayed{World: w, t: t, processor: p, store: store, run: run, set: s}
 		user := fmt.Sprint("user ", i)
@@ -138,14 +131,10 @@ func (w *World) replayWith(t *testing.T, number uint64, scores notify.Scores, ch
 			r.decide(user)
 		}
 	}
-	if err := p.FinishReplay(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.FinishReplay(t.Context()))
 	for user := range run.States {
 		standing, err := store.Load(t.Context(), []notify.Ask{{User: user}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		run.States[user] = standing[0].State
 	}
 	decided := map[uuid.UUID]engine.Millis{}
@@ -221,9 +210,7 @@ func (r *replayed) decide(ids ...string) {
 		if i > 0 {
 			h.change()
 		}
-		if err := r.store.SetPreferences(r.t.Context(), id, h.prefs); err != nil {
-			r.t.Fatal(err)
-		}
+		must.OK(r.t, r.store.SetPreferences(r.t.Context(), id, h.prefs))
 		r.others[id] = &outside{history: h, t: r.t, user: id, store: r.store.Ledger, reports: reports, seen: seen}
 	}
 	before, after := r.posts(h, ids)

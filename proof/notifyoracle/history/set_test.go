@@ -4,23 +4,21 @@ import (
 	"os"
 	"regexp"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Histories ask for every operator that the page on rules names. That page is compared with
 // the table of operators, so an operator without an oracle does not go unnoticed.
 func TestHistoriesAskForEveryOperator(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/examples/notify/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	part := regexp.MustCompile(`(?s)"value"\}` + "`" + ` with (.*?)\.\n`).FindSubmatch(text)
 	if part == nil {
 		t.Fatal("the page has no list of operators")
 	}
 	w, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w.rng.seed(1, 1)
 	drawn := map[string]bool{}
 	for range 2000 {

@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/proof/notifyoracle"
 	"keyfold/service/notify/simulate"
 	"keyfold/sink/ledger"
@@ -54,9 +55,7 @@ func simulated(t *testing.T, store *memory.Ledger, set *notify.Set, from engine.
 			}
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return report, would
 }
 
@@ -72,9 +71,7 @@ func simulated(t *testing.T, store *memory.Ledger, set *notify.Set, from engine.
 // which rule.
 func TestSimulation(t *testing.T) {
 	w, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var changed, added int64
 	met := map[string]int{}      // reasons, where follow-ups are
 	unknown := map[string]bool{} // users of whom that is so
@@ -166,9 +163,7 @@ func pickSet(w *World, run *notifyoracle.Run) *notify.Set {
 // Promise(ledger/simulate)
 func TestSimulationOfWithdrawn(t *testing.T) {
 	w, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w.Draw.New = All
 	numbers := []uint64{132, 134, 301, 319}
 	for number := range uint64(histories / 100) {

@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 )
 
 // wait has a worker decide notifications of a user that wait, with the dedupe_key k and a
@@ -22,15 +23,11 @@ func (w *world) wait(t *testing.T, user string, ids []uuid.UUID, sources ...stri
 		body := fmt.Sprintf(`{"event_id":%q,"user_id":%q,"event_type":"UPDATE","title":"Order %d","source":%q,"channel":["push"],"dedupe_key":"k",
 			"priority_hint":"LOW","timestamp":%q}`, id, user, 100+i, sources[i], time.Now().UTC().Format(time.RFC3339))
 		e, err := notify.Parse([]byte(body), engine.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		events = append(events, e)
 	}
 	verdicts, err := w.broker.Decide(t.Context(), events)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, v := range verdicts {
 		if v.Err != nil || v.Records[0].Outcome != notify.Later {
 			t.Fatalf("%+v", v)

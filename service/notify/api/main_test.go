@@ -25,6 +25,7 @@ import (
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
 	"keyfold/engine/notify/quiet"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/notify/link"
 	"keyfold/service/notify/notifier"
 	"keyfold/service/notify/page"
@@ -162,13 +163,9 @@ type world struct {
 func newWorld(t testing.TB, tokens ...string) *world {
 	t.Helper()
 	zone, err := quiet.LoadZone("UTC")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	set, err := ruleset.Read("", notify.Local{Zone: zone, Morning: 8 * 60, Digests: []quiet.Clock{9 * 60, 18 * 60}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w := &world{ledger: &shaky{Ledger: memory.New()}, broker: &fake{}}
 	config := notifier.DefaultConfig()
 	config.Mark = time.Millisecond
@@ -176,9 +173,7 @@ func newWorld(t testing.TB, tokens ...string) *world {
 	if err == nil {
 		err = w.broker.Start(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	w.stop = cancel
 	t.Cleanup(func() {
@@ -190,17 +185,11 @@ func newWorld(t testing.TB, tokens ...string) *world {
 	})
 	log := slog.New(slog.DiscardHandler)
 	key := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(key, []byte("a key of a test, which has 32 bytes and more"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(key, []byte("a key of a test, which has 32 bytes and more"), 0o600))
 	w.links, err = (&link.Settings{KeyFile: key, URL: "https://shop.example/n", Days: 60}).Links(ruleset.Fixed{Set: set})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	pages, err := page.New(w.ledger, ruleset.Fixed{Set: set}, w.links)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w.api = New(Ports{
 		Pages:  pages,
 		Ledger: w.ledger, Publisher: w.broker, Reports: w.ledger, Erases: true, Sets: ruleset.Fixed{Set: set}, Canceller: canceller{w}, Stop: ctx, Log: log,
@@ -209,9 +198,7 @@ func newWorld(t testing.TB, tokens ...string) *world {
 	c := httpapi.DefaultConfig()
 	c.Tokens = tokens
 	server, err := httpapi.NewServer(c, httpapi.NewHandler(w.api, log))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w.http = server
 	return w
 }

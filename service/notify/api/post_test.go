@@ -20,6 +20,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/httpapi"
 )
 
@@ -164,9 +165,7 @@ func TestRepeatOfAnErasedUser(t *testing.T) {
 	w := newWorld(t)
 	id := uuid.New()
 	w.decidedNow(t, event(id, "17", "one"))
-	if err := w.ledger.Forget(t.Context(), "17", engine.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.ledger.Forget(t.Context(), "17", engine.Now()))
 	if status, p := w.post(t, event(id, "17", "two")); status != 202 || p.Duplicate != 1 {
 		t.Errorf("status %d: %+v", status, p)
 	}

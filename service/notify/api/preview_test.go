@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/notify/ruleset"
 	"keyfold/sink/ledger"
 )
@@ -72,9 +73,7 @@ func TestPreview(t *testing.T) {
 func TestErasedExplainsNothing(t *testing.T) {
 	w := newWorld(t)
 	made := w.decidedNow(t, event(uuid.New(), "17", "Your code is 1"))[0]
-	if err := w.ledger.Forget(t.Context(), "17", 1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.ledger.Forget(t.Context(), "17", 1))
 	var one Explained
 	status, _ := w.ask(t, call{method: "GET", path: "/v1/decisions/" + made.DecisionID.String()}, &one)
 	r := &one.Record

@@ -12,6 +12,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/notify/link"
 )
 
@@ -110,9 +111,7 @@ func TestPreferences(t *testing.T) {
 	if status, _ := w.ask(t, call{method: "PUT", path: path, kind: "text/plain", body: `{}`}, nil); status != 415 {
 		t.Errorf("text/plain: %d", status)
 	}
-	if err := w.ledger.Forget(t.Context(), "17", 1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.ledger.Forget(t.Context(), "17", 1))
 	if status, _ := w.ask(t, put, &refused); status != 409 || refused.Errors[0].Reason != "user_erased" {
 		t.Errorf("erased: %d %+v", status, refused)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/redistest"
 	"keyfold/source/repeat"
 )
@@ -22,9 +23,7 @@ func (w *world) remembering(t testing.TB, server *redistest.Server) {
 	config := repeat.DefaultConfig()
 	config.URL, config.Capacity = server.URL(), 1_000
 	store, err := repeat.New(config, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
 			t.Error(err)
@@ -36,7 +35,7 @@ func (w *world) remembering(t testing.TB, server *redistest.Server) {
 // awaitRepeat posts until the answer is a repeat that Redis knows.
 func (w *world) awaitRepeat(t testing.TB, body string) {
 	t.Helper()
-	redistest.Await(t, "a repeat that is answered without the ledger", func() bool {
+	must.Hold(t, "a repeat that is answered without the ledger", func() bool {
 		loads := w.ledger.loads.Load()
 		status, p := w.post(t, body)
 		return status == 202 && p.Duplicate == 1 && p.Accepted == 0 && len(p.EventIDs) == 1 && w.ledger.loads.Load() == loads
@@ -53,7 +52,7 @@ func TestRepeatsFromRedis(t *testing.T) {
 		t.Fatalf("%d: %+v", status, p)
 	}
 	w.awaitRepeat(t, event(id, "17", "one"))
-	redistest.Await(t, "a new event that is published without the ledger", func() bool { // Redis may answer late
+	must.Hold(t, "a new event that is published without the ledger", func() bool { // Redis may answer late
 		loads, published := w.ledger.loads.Load(), w.broker.count()
 		status, p := w.post(t, event(uuid.New(), "17", "two"))
 		if status != 202 || p.Accepted != 1 || w.broker.count() != published+1 {
@@ -82,7 +81,7 @@ func TestUnconfirmedAreNotRemembered(t *testing.T) {
 	if status, _ := w.post(t, body); status != 503 {
 		t.Fatalf("status %d", status)
 	}
-	redistest.Await(t, "the key of the confirmed event", func() bool { return server.Do(t, "EXISTS", "npe:idem:"+kept.String()) == ":1" })
+	must.Hold(t, "the key of the confirmed event", func() bool { return server.Do(t, "EXISTS", "npe:idem:"+kept.String()) == ":1" })
 	if got := server.Do(t, "EXISTS", "npe:idem:"+lost.String(), "npe:idem:"+unknown.String()); got != ":0" {
 		t.Errorf("%s keys of events that are not confirmed", got)
 	}
@@ -139,19 +138,13 @@ func oldDump(t testing.TB, s *redistest.Server, step int) {
 	dump, old := filepath.Join(s.Dir, "dump.rdb"), filepath.Join(s.Dir, "old.rdb")
 	if step == 0 {
 		s.Do(t, "SAVE")
-		if err := os.Rename(dump, old); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Rename(dump, old))
 		return
 	}
 	text, err := os.ReadFile(old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.Kill()
-	if err := os.WriteFile(dump, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(dump, text, 0o600))
 	s.Restart(t)
 }
 

@@ -13,6 +13,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/consume"
 	"keyfold/source/rabbit/deadletter"
@@ -62,9 +63,7 @@ func TestEventsAreSettled(t *testing.T) {
 	}, consume.Ports{
 		DeadLetters: deadletter.Queue{Publisher: s.publisher, Names: Urgent(), Describe: Describe}, Retries: delays, Log: quiet,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	n := &notifier{times: map[string]int{}}
 	ctx, stop := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
@@ -73,18 +72,14 @@ func TestEventsAreSettled(t *testing.T) {
 	known, dead, parked, spent := event(t, 1, notify.Security, ""), event(t, 2, notify.Alert, ""), event(t, 3, notify.System, ""), event(t, 4, notify.Message, "")
 	bad := rabbit.Message{Exchange: EventsExchange, RoutingKey: eventKey(notify.Alert), Body: []byte(`{"event_id":"bad","user_id":"anna","event_type":"ALERT"}`)}
 	s.publish(t, EventMessage(known), EventMessage(dead), EventMessage(parked), EventMessage(spent), bad)
-	await(t, "all are settled", func() bool { return consumer.Stats.Acked.Load() == 7 }) // two of them twice
+	must.Hold(t, "all are settled", func() bool { return consumer.Stats.Acked.Load() == 7 }) // two of them twice
 
 	scan, err := deadletter.Open(t.Context(), s.dsn, Bulk()) // both queues have the same
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	scan.Describe = Describe
 	reasons := map[string]string{}
 	for l, err := range scan.Letters(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		reasons[l.ID] = l.Reason
 		if l.Kind == "" || l.User == "" || l.Original == nil {
 			t.Errorf("%+v", l)

@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
@@ -34,9 +35,7 @@ func newSite(t *testing.T, kind topology.QueueType) *site {
 	s := &site{Broker: rabbittest.Shared(t)}
 	s.vhost = s.VHost(t)
 	s.dsn = s.DSN(s.vhost)
-	if err := Setup(t.Context(), s.dsn, Topology{QueueType: kind, RetryDelays: rabbit.RetryDelays(20*time.Millisecond, 1)}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Setup(t.Context(), s.dsn, Topology{QueueType: kind, RetryDelays: rabbit.RetryDelays(20*time.Millisecond, 1)}))
 	s.publisher = rabbit.NewPublisher(s.dsn, rabbit.ThisProcess("test"), "publisher", rabbit.Timing{}, quiet)
 	t.Cleanup(func() { _ = s.publisher.Close(t.Context()) })
 	return s
@@ -55,27 +54,14 @@ func (s *site) publish(t *testing.T, messages ...rabbit.Message) {
 func (s *site) take(t *testing.T, queue string) *amqp.Delivery {
 	t.Helper()
 	channel, err := rabbit.OpenChannel(t.Context(), s.dsn, "test", "take")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = channel.Disconnect(t.Context()) }()
 	d, ok, err := channel.Get(queue, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !ok {
 		return nil
 	}
 	return &d
-}
-
-func await(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(2 * time.Minute); !condition(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("not within 2 minutes: %s", what)
-		}
-	}
 }
 
 // event returns the event of a number, without an event_id of its own.
@@ -84,8 +70,6 @@ func event(t *testing.T, number int, kind notify.EventType, more string) *notify
 	body := fmt.Sprintf(`{"user_id":"u%d","event_type":%q,"title":"Title %d","source":"test","channel":["email","push"],"timestamp":%q%s}`,
 		number%7, kind, number, time.Now().UTC().Format(time.RFC3339), more)
 	e, err := notify.Parse([]byte(body), engine.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return e
 }

@@ -13,6 +13,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger/memory"
 	"keyfold/sink/ledgertest"
 	"keyfold/source/rabbit"
@@ -45,9 +46,7 @@ func TestReportsOfTheQueue(t *testing.T) {
 	const at = engine.Millis(1_780_000_000_000)
 	sent := ledgertest.Decide(ledgertest.Event("a", notify.Update, at), 1, 0, notify.Now, at)
 	change := notify.Change{User: "a", State: &notify.State{DecidedAt: at}, Decided: []notify.Decided{sent}}
-	if err := ledger.Commit(t.Context(), []notify.Change{change}, nil)[0]; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ledger.Commit(t.Context(), []notify.Change{change}, nil)[0])
 	who := rabbit.ThisProcess("test")
 	delays := consume.NewDelayQueues(s.dsn, Deliveries(), who, rabbit.Timing{}, quiet)
 	consumer, err := consume.New(consume.Config{
@@ -56,9 +55,7 @@ func TestReportsOfTheQueue(t *testing.T) {
 	}, consume.Ports{
 		DeadLetters: deadletter.Queue{Publisher: s.publisher, Names: Deliveries(), Describe: Describe}, Retries: delays, Log: quiet,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	now := func() engine.Millis { return at + 10_000 }
@@ -72,24 +69,20 @@ func TestReportsOfTheQueue(t *testing.T) {
 	}
 	unknown := uuid.NewString()
 	s.publish(t, report(sent.Event.ID.String(), "DELIVERY_FAILED", `,"error":"busy"`))
-	await(t, "the ledger was away", ledger.called.Load)
+	must.Hold(t, "the ledger was away", ledger.called.Load)
 	s.publish(t, report(sent.Event.ID.String(), "DELIVERED", `,"channel":"push"`), report(unknown, "DELIVERY_FAILED", ""), report("bad", "DELIVERED", ""))
-	await(t, "all are settled", func() bool { return consumer.Stats.Acked.Load() == 5 }) // the one that was parked twice
+	must.Hold(t, "all are settled", func() bool { return consumer.Stats.Acked.Load() == 5 }) // the one that was parked twice
 
 	d, err := ledger.Decision(t.Context(), sent.Record.DecisionID)
 	if want := (notify.Delivery{Status: notify.Delivered, Channel: notify.Push, At: at + 5000}); err != nil || d.Delivery != want {
 		t.Errorf("the delivery is %+v, %v, want %+v", d.Delivery, err, want)
 	}
 	scan, err := deadletter.Open(t.Context(), s.dsn, Deliveries())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	scan.Describe = Describe
 	reasons := map[string]string{}
 	for l, err := range scan.Letters(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		reasons[l.ID+" "+l.Kind] = l.Reason
 	}
 	if want := map[string]string{unknown + " DELIVERY_FAILED": notify.ReasonUnknownDecision, "bad DELIVERED": notify.FaultBadEventID}; fmt.Sprint(reasons) != fmt.Sprint(want) {

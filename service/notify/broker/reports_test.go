@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/consume"
 )
@@ -48,9 +49,7 @@ func add(t *testing.T, c consume.Chunk, failures ...string) (settled []*verdicts
 		settled = append(settled, new(verdicts))
 		body := fmt.Appendf(nil, `{"decision_id":%q,"status":"DELIVERY_FAILED","at":"2026-03-30T12:00:00Z","error":%q}`, uuid.Max, why)
 		err := c.Add(original(body), consume.Arrival{Settler: settled[len(settled)-1]})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	return settled
 }

@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/senders/message"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/topology"
@@ -89,9 +90,7 @@ func lifeOf(t *testing.T, d *amqp.Delivery) time.Duration {
 		return 0
 	}
 	within, err := time.ParseDuration(d.Expiration + "ms")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return within
 }
 
@@ -119,7 +118,7 @@ func TestExpiredDispatches(t *testing.T) {
 	if n := s.publisher.Stats.Published.Load(); n != 1 {
 		t.Errorf("%d published", n)
 	}
-	await(t, "the broker has dropped it", func() bool {
+	must.Hold(t, "the broker has dropped it", func() bool {
 		depths, err := s.Depths(s.vhost)
 		return err == nil && depths["notification_dispatch.sms"] == 0
 	})
@@ -155,19 +154,13 @@ func TestUnroutableDispatches(t *testing.T) {
 func TestMissingDispatchExchange(t *testing.T) {
 	s := newSite(t, topology.Classic)
 	channel, err := rabbit.OpenChannel(t.Context(), s.dsn, "test", "delete")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(channel.ExchangeDelete(DispatchExchange, false, false), channel.Disconnect(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, errors.Join(channel.ExchangeDelete(DispatchExchange, false, false), channel.Disconnect(t.Context())))
 	all := []notify.Dispatch{dispatch(toSMS, event(t, 1, notify.Promo, "")), dispatch(toSMS, event(t, 2, notify.Promo, ""))}
 	for _, err := range s.sender().Send(t.Context(), all) {
 		checkNoQueue(t, err, DispatchExchange)
 	}
-	if err := Setup(t.Context(), s.dsn, Topology{QueueType: topology.Classic}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Setup(t.Context(), s.dsn, Topology{QueueType: topology.Classic}))
 	for _, err := range s.sender().Send(t.Context(), all) {
 		if err != nil {
 			t.Error(err)

@@ -11,6 +11,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/consume"
@@ -70,7 +71,7 @@ func TestSetupRoutes(t *testing.T) {
 				}
 			}
 			s.publish(t, messages...)
-			await(t, "each message is where it belongs", func() bool { // quorum queues count with a delay
+			must.Hold(t, "each message is where it belongs", func() bool { // quorum queues count with a delay
 				depths, err := s.Depths(s.vhost)
 				return err == nil && maps.Equal(depths, want)
 			})
@@ -87,9 +88,7 @@ func TestDispatchQueues(t *testing.T) {
 	s := newSite(t, topology.Classic)
 	value, err := s.Eval(fmt.Sprintf(
 		`[[if is_binary(V) -> binary_to_list(V); true -> V end || {_, _, V} <- A] || [{name, {resource, _, queue, N}}, {arguments, A}] <- rabbit_amqqueue:info_all(<<%q>>, [name, arguments]), binary:match(N, <<"dispatch">>) =/= nomatch].`, s.vhost))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, part := range []string{`"quorum"`, `"reject-publish"`, "1073741824"} {
 		if n := strings.Count(value, part); n != len(notify.Channels) {
 			t.Errorf("%d times %s in %s", n, part, value)
@@ -115,12 +114,10 @@ func TestCuresNameNotify(t *testing.T) {
 		DSN: empty.DSN(empty.VHost(t)), Names: Bulk(), Identity: rabbit.ThisProcess("test"), Prefetch: 1, Describe: Describe,
 		RetryDelay: time.Second,
 	}, consume.Ports{Retries: consume.InProcess{}, Log: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	done := make(chan error, 1)
 	go func() { done <- consumer.Run(t.Context(), Events(nil, engine.Now)) }()
-	await(t, "the missing queue is told", func() bool { return engine.ReasonOf(consumer.Ready()) == rabbit.ReasonQueueMissing })
+	must.Hold(t, "the missing queue is told", func() bool { return engine.ReasonOf(consumer.Ready()) == rabbit.ReasonQueueMissing })
 	if err := consumer.Ready(); !strings.Contains(err.Error(), "broker.Setup") || strings.Contains(err.Error(), "rabbit.Setup") {
 		t.Error(err)
 	}

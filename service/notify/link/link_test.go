@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/senders/message"
 )
 
@@ -23,9 +24,7 @@ const (
 func keys(t testing.TB, all ...string) *Keys {
 	t.Helper()
 	k, err := NewKeys([]byte(strings.Join(all, "\n") + "\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return k
 }
 
@@ -87,9 +86,7 @@ func TestForgedTokens(t *testing.T) {
 func TestSettings(t *testing.T) {
 	file := func(text string) string {
 		path := filepath.Join(t.TempDir(), "keys")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	good := file(newKey + "\n\n" + oldKey + "\n")
@@ -127,14 +124,10 @@ func (f fixed) Current() *notify.Set { return f.set }
 // topics, has none to turn it off.
 func TestLinks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(path, []byte(newKey), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(newKey), 0o600))
 	set := &notify.Set{Policy: notify.Policy{Topics: []notify.Topic{{Name: "offers"}, {Name: "orders", Locked: true}}}}
 	links, err := (&Settings{path, "https://shop.example/n/", 60}).Links(fixed{set})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	record := func(kind notify.EventType, topic string) notify.Record {
 		return notify.Record{UserID: "anna", Type: kind, DecidedAt: start, Facts: notify.Facts{Topic: topic}}
 	}

@@ -17,6 +17,7 @@ import (
 	"keyfold/engine/notify/processor"
 	"keyfold/engine/notify/quiet"
 	"keyfold/engine/notify/rule"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/notify/notifier"
 	"keyfold/sink/ledger/memory"
 	"keyfold/sink/ledgertest"
@@ -80,9 +81,7 @@ func (s *store) postpone(t *testing.T, users int, prefix string) {
 		d := ledgertest.Decide(ledgertest.Event(user, notify.Alert, at), 1, 0, notify.Later, at)
 		changes = append(changes, notify.Change{User: user, State: &notify.State{DecidedAt: at}, Decided: []notify.Decided{d}})
 	}
-	if err := errors.Join(s.Ledger.Commit(t.Context(), changes, nil)...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(s.Ledger.Commit(t.Context(), changes, nil)...))
 }
 
 // live starts a notifier on the bubble's clock.
@@ -95,13 +94,9 @@ func live(t *testing.T, l notify.Ledger, out notify.Dispatcher, change func(*not
 		Ledger: l, Dispatcher: out,
 		Sets: sets{rule.Compile(document, notify.Local{Zone: quiet.UTC, Morning: 8 * 60, Digests: []quiet.Clock{9 * 60, 18 * 60}})},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	n.Leases = leases
-	if err := n.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, n.Start(t.Context()))
 	return n
 }
 
@@ -241,9 +236,7 @@ func TestOneWorkerSweeps(t *testing.T) {
 		at := engine.Now()
 		e := ledgertest.Event("a", notify.Alert, at)
 		d := ledgertest.Decide(e, 1, 0, notify.Now, at)
-		if err := shared.Commit(t.Context(), []notify.Change{{User: "a", State: &notify.State{DecidedAt: at}, Decided: []notify.Decided{d}}}, nil)[0]; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, shared.Commit(t.Context(), []notify.Change{{User: "a", State: &notify.State{DecidedAt: at}, Decided: []notify.Decided{d}}}, nil)[0])
 		out := &counter{}
 		var workers []*notifier.Notifier
 		for range 4 {

@@ -16,6 +16,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/service/notify/notifier"
 	"keyfold/sink/ledger"
@@ -41,9 +42,9 @@ func newWorkers(t *testing.T, n int) *workers {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.store.Close() })
-	must(t, w.store.Setup(t.Context()))
+	must.OK(t, w.store.Setup(t.Context()))
 	_, err = w.store.EnsurePartitions(t.Context(), noon, 21)
-	must(t, err)
+	must.OK(t, err)
 	for range n {
 		w.all = append(w.all, start(t, cache.New(w.store, 1<<20), w.out, w.clock))
 	}
@@ -53,13 +54,6 @@ func newWorkers(t *testing.T, n int) *workers {
 		}
 	})
 	return w
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // sent counts how often users were sent something.
@@ -164,7 +158,7 @@ func (w *workers) race(t *testing.T, user string, events []*notify.Notification,
 	group.Go(func() {
 		w.clock.Add(120_000) // deferrals come due
 		first := rand.Int64N(8)
-		eventually(t, "so many are decided", func() bool { return decided.Load() >= first })
+		must.Hold(t, "so many are decided", func() bool { return decided.Load() >= first })
 		if err := w.store.Forget(t.Context(), user, engine.Millis(w.clock.Load())); err != nil {
 			t.Errorf("%s: %v", user, err)
 		}
@@ -175,7 +169,7 @@ func (w *workers) race(t *testing.T, user string, events []*notify.Notification,
 // quiet waits until what was dispatched is marked: nothing earlier is under way.
 func (w *workers) quiet(t *testing.T) {
 	t.Helper()
-	eventually(t, "all is marked", func() bool {
+	must.Hold(t, "all is marked", func() bool {
 		left, err := w.store.Undispatched(t.Context(), 1<<50, 1)
 		return err == nil && len(left) == 0
 	})
@@ -191,7 +185,7 @@ func (w *workers) late(t *testing.T, users []string, events map[string][]*notify
 			again := slices.Clone(events[user])
 			again = append(again, event(t, user, "SECURITY", "Secret that is late"), event(t, user, "PROMO", "Secret that is late"))
 			verdicts, err := n.Decide(t.Context(), again)
-			must(t, err)
+			must.OK(t, err)
 			for i := range verdicts {
 				if v := &verdicts[i]; v.Err != nil && !errors.Is(v.Err, engine.ErrConflict) || v.Outcome != processor.Known && v.Outcome != processor.Decided {
 					t.Errorf("%s: %+v", user, v)
@@ -204,7 +198,7 @@ func (w *workers) late(t *testing.T, users []string, events map[string][]*notify
 			}
 		}
 		standing, err := w.store.Load(t.Context(), []notify.Ask{{User: user, Deferrals: true}})
-		must(t, err)
+		must.OK(t, err)
 		if s := &standing[0]; s.State == nil || !s.State.Erased || len(s.State.Sends)+len(s.State.Marks)+len(s.Deferred) > 0 || s.Preferences.Caps != (notify.Caps{}) {
 			t.Errorf("%s is %+v", user, s)
 		}
@@ -244,7 +238,7 @@ func TestRecordsNameThePreferencesInForce(t *testing.T) {
 				t.Errorf("change %d: %v", i, err)
 			}
 			if before := decided.Load(); i%2 == 0 {
-				eventually(t, "another decision is made", func() bool { return decided.Load() > before })
+				must.Hold(t, "another decision is made", func() bool { return decided.Load() > before })
 			}
 		}
 	})
@@ -267,7 +261,7 @@ func TestRecordsNameThePreferencesInForce(t *testing.T) {
 	group.Wait()
 	seq, made, records := int64(0), 0, 0
 	for d, err := range w.store.Records(t.Context(), ledger.Filter{User: user, Oldest: true}) {
-		must(t, err)
+		must.OK(t, err)
 		made += int(d.Record.Seq - seq - 1)
 		seq, records = d.Record.Seq, records+1
 		if got := d.Record.Facts.Preferences.Caps[0]; got != made {
@@ -275,7 +269,7 @@ func TestRecordsNameThePreferencesInForce(t *testing.T) {
 		}
 	}
 	standing, err := w.store.Load(t.Context(), []notify.Ask{{User: user}})
-	must(t, err)
+	must.OK(t, err)
 	if made += int(standing[0].Version - seq); made != changes || records < 2 {
 		t.Errorf("%d records, %d changes, want %d", records, made, changes)
 	}

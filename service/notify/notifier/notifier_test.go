@@ -17,6 +17,7 @@ import (
 	"keyfold/engine/notify/processor"
 	"keyfold/engine/notify/quiet"
 	"keyfold/engine/notify/rule"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 	"keyfold/service/notify/notifier"
 	"keyfold/sink/ledger"
@@ -62,9 +63,7 @@ func start(t *testing.T, store notify.Ledger, out *receiver, at *atomic.Int64) *
 	config := notifier.DefaultConfig()
 	config.Poll, config.Mark, config.Sweep, config.SweepAge = time.Millisecond, time.Millisecond, 5*time.Millisecond, 0
 	n := newWith(t, config, store, out, at)
-	if err := n.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, n.Start(t.Context()))
 	return n
 }
 
@@ -75,16 +74,12 @@ func newWith(t *testing.T, config notifier.Config, store notify.Ledger, out *rec
 		t.Fatal(faults.Err())
 	}
 	zone, err := quiet.LoadZone("UTC")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	n, err := notifier.New(config, processor.Ports{
 		Ledger: store, Dispatcher: out, Clock: func() engine.Millis { return engine.Millis(at.Load()) },
 		Sets: sets{rule.Compile(document, notify.Local{Zone: zone, Morning: 8 * 60, Digests: []quiet.Clock{9 * 60, 18 * 60}})},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return n
 }
 
@@ -109,29 +104,15 @@ func event(t *testing.T, user, kind, title string) *notify.Notification {
 	t.Helper()
 	e, err := notify.Parse(fmt.Appendf(nil, `{"event_id":%q,"user_id":%q,"event_type":%q,"title":%q,"source":"test","channel":["push"],"timestamp":"2026-03-30T12:00:00Z"}`,
 		uuid.New(), user, kind, title), noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return e
-}
-
-// eventually waits until what holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for began := time.Now(); !holds(); time.Sleep(time.Millisecond) {
-		if time.Since(began) > 2*time.Minute {
-			t.Fatalf("not within 2 minutes: %s", what)
-		}
-	}
 }
 
 // turns returns the outcomes of an event's turns.
 func turns(t *testing.T, store *memory.Ledger, id uuid.UUID) (outcomes []notify.Outcome) {
 	t.Helper()
 	for d, err := range store.Records(context.Background(), ledger.Filter{Event: id, Oldest: true}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		outcomes = append(outcomes, d.Record.Outcome)
 	}
 	return outcomes
@@ -144,15 +125,11 @@ func turns(t *testing.T, store *memory.Ledger, id uuid.UUID) (outcomes []notify.
 // another claims them, and the turn is decided once.
 func TestDeferralsAreDecidedWhenTheyAreDue(t *testing.T) {
 	store, out, clock := memory.New(), &receiver{}, clockAt(noon)
-	if err := store.SetPreferences(t.Context(), "1", notify.Preferences{Quiet: quiet.Hours{{From: 11 * 60, To: 13 * 60}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.SetPreferences(t.Context(), "1", notify.Preferences{Quiet: quiet.Hours{{From: 11 * 60, To: 13 * 60}}}))
 	n := start(t, store, out, clock)
 	e := event(t, "1", "ALERT", "The stove is on")
 	verdicts, err := n.Decide(t.Context(), []*notify.Notification{e})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := verdicts[0].Records[0]
 	if r.Outcome != notify.Later || r.DeferUntil < noon+3_600_000 {
 		t.Fatalf("%+v", r)
@@ -169,8 +146,8 @@ func TestDeferralsAreDecidedWhenTheyAreDue(t *testing.T) {
 		t.Fatalf("a millisecond before it is due: %v", got)
 	}
 	clock.Store(int64(r.DeferUntil))
-	eventually(t, "the deferral is decided", func() bool { return len(turns(t, store, e.ID)) == 2 })
-	eventually(t, "it is handed over and its row is gone", func() bool {
+	must.Hold(t, "the deferral is decided", func() bool { return len(turns(t, store, e.ID)) == 2 })
+	must.Hold(t, "it is handed over and its row is gone", func() bool {
 		next, err := store.NextDue(t.Context())
 		return err == nil && next == 0 && out.count() == 2
 	})
@@ -252,7 +229,7 @@ func TestAPauseRestsPollerAndSweep(t *testing.T) {
 		t.Error("handed over in a pause")
 	}
 	n.Resume()
-	eventually(t, "it is handed over", func() bool { return out.count() == 1 })
+	must.Hold(t, "it is handed over", func() bool { return out.count() == 1 })
 }
 
 // A process that shares its ledger leaves what was decided a moment ago to the process
@@ -278,9 +255,7 @@ func TestASharedLedgersYoungDecisionsAreNotSweptAtTheStart(t *testing.T) {
 		if shared {
 			second.Leases = store
 		}
-		if err := second.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, second.Start(t.Context()))
 		if swept := out.count() == 1; swept == shared {
 			t.Errorf("shared %t: swept %t", shared, swept)
 		}

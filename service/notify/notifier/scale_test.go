@@ -15,6 +15,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/service/notify/notifier"
 	"keyfold/sink/ledger/cache"
@@ -89,20 +90,14 @@ func waiting(t *testing.T, at engine.Millis, due, spread int, pause time.Duratio
 	server := pgtest.Shared(t)
 	url := server.URL(server.Database(t, ""))
 	l, err := postgres.Open(url, 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	if err := l.Setup(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Setup(t.Context()))
 	if _, err := l.EnsurePartitions(t.Context(), engine.Now(), 2); err != nil {
 		t.Fatal(err)
 	}
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = conn.Close(context.Background()) }()
 	body := strings.ReplaceAll(string(ledgertest.Event("user-name", notify.Alert, at).Body), "'", "''")
 	_, id, _ := strings.Cut(body, `"event_id":"`)
@@ -115,9 +110,7 @@ func waiting(t *testing.T, at engine.Millis, due, spread int, pause time.Duratio
 	if err == nil {
 		_, err = conn.Exec(t.Context(), "VACUUM ANALYZE")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return &decisions{Ledger: l}
 }
 
@@ -136,9 +129,7 @@ func (d *decisions) shift(t *testing.T, first int) (by engine.Millis) {
 		}}})
 	}
 	for _, err := range d.Ledger.Commit(t.Context(), changes, nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	return by
 }

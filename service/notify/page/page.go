@@ -55,11 +55,7 @@ func (p *Pages) Serve(r *httpapi.Request) *httpapi.Answer {
 		return p.save(r)
 	}
 	query := r.URL.Query()
-	v, refused := p.open(query.Get("t"), link.Preferences)
-	if refused != nil {
-		return refused
-	}
-	stored, refused := p.read(r, v.User)
+	v, stored, refused := p.preferences(r, query.Get("t"))
 	if refused != nil {
 		return refused
 	}
@@ -118,6 +114,14 @@ func failed(err error) *httpapi.Answer {
 	return away(err)
 }
 
+// preferences reads a token for preferences, and those of its user.
+func (p *Pages) preferences(r *httpapi.Request, token string) (v visit, stored ledger.Preferences, refused *httpapi.Answer) {
+	if v, refused = p.open(token, link.Preferences); refused == nil {
+		stored, refused = p.read(r, v.User)
+	}
+	return v, stored, refused
+}
+
 func (p *Pages) read(r *httpapi.Request, user string) (ledger.Preferences, *httpapi.Answer) {
 	stored, err := p.store.Preferences(r.Context(), user)
 	if err != nil {
@@ -138,11 +142,7 @@ func (p *Pages) save(r *httpapi.Request) *httpapi.Answer {
 	if refused != nil {
 		return p.InWords(refused)
 	}
-	v, refused := p.open(typed.Get("t"), link.Preferences)
-	if refused != nil {
-		return refused
-	}
-	stored, refused := p.read(r, v.User)
+	v, stored, refused := p.preferences(r, typed.Get("t"))
 	if refused != nil {
 		return refused
 	}

@@ -19,6 +19,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/quiet"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/notify/link"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/memory"
@@ -27,13 +28,6 @@ import (
 
 // start is Friday, 2026-05-29 00:26:40 in Berlin.
 const start = engine.Millis(1_780_007_200_000)
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // shaky is a memory ledger that can be away.
 type shaky struct {
@@ -79,21 +73,21 @@ type world struct {
 func newWorld(t testing.TB, topics ...notify.Topic) *world {
 	t.Helper()
 	zone, err := quiet.LoadZone("Europe/Berlin")
-	must(t, err)
+	must.OK(t, err)
 	path := filepath.Join(t.TempDir(), "keys")
-	must(t, os.WriteFile(path, []byte("a key of a test, which has 32 bytes and more\n"), 0o600))
+	must.OK(t, os.WriteFile(path, []byte("a key of a test, which has 32 bytes and more\n"), 0o600))
 	set := &notify.Set{Local: notify.Local{Zone: zone, Morning: 8 * 60, Digests: []quiet.Clock{9 * 60, 18 * 60}}}
 	set.Policy.Topics = topics
 	w := &world{store: &shaky{Ledger: memory.New()}, sets: &fixed{set}}
 	w.links, err = (&link.Settings{KeyFile: path, URL: "https://shop.example/n", Days: 60}).Links(w.sets)
-	must(t, err)
+	must.OK(t, err)
 	pages, err := New(w.store, w.sets, w.links)
-	must(t, err)
+	must.OK(t, err)
 	pages.Now = func() engine.Millis { return start }
 	config := httpapi.DefaultConfig()
 	config.Tokens = []string{"token-of-a-test-01"}
 	server, err := httpapi.NewServer(config, httpapi.NewHandler(application{pages}, slog.New(slog.DiscardHandler)))
-	must(t, err)
+	must.OK(t, err)
 	w.http = server
 	return w
 }
@@ -137,24 +131,24 @@ func (w *world) post(form url.Values) *httptest.ResponseRecorder {
 func (w *world) own(t testing.TB) string {
 	t.Helper()
 	stored, err := w.store.Ledger.Preferences(t.Context(), "anna")
-	must(t, err)
+	must.OK(t, err)
 	text, err := stored.Own.MarshalJSON()
-	must(t, err)
+	must.OK(t, err)
 	return string(text)
 }
 
 func (w *world) set(t testing.TB, text string) {
 	t.Helper()
 	var own notify.Preferences
-	must(t, own.UnmarshalJSON([]byte(text)))
-	must(t, w.store.SetPreferences(t.Context(), "anna", own))
+	must.OK(t, own.UnmarshalJSON([]byte(text)))
+	must.OK(t, w.store.SetPreferences(t.Context(), "anna", own))
 }
 
 // nodes calls do with each element of a page.
 func nodes(t testing.TB, text string, do func(*html.Node)) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(text))
-	must(t, err)
+	must.OK(t, err)
 	for n := range root.Descendants() {
 		if n.Type == html.ElementNode {
 			do(n)
@@ -628,7 +622,7 @@ func TestAwayAndErased(t *testing.T) {
 	w.sets.set = nil
 	all(503, "at the moment")
 	w.sets.set = set
-	must(t, w.store.Forget(t.Context(), "anna", 1))
+	must.OK(t, w.store.Forget(t.Context(), "anna", 1))
 	all(410, "was erased")
 }
 
@@ -663,12 +657,12 @@ func FuzzForms(f *testing.F) {
 			_, _ = io.Copy(io.Discard, answer.Body)
 		}
 		var own notify.Preferences
-		must(t, own.UnmarshalJSON([]byte(w.own(t))))
+		must.OK(t, own.UnmarshalJSON([]byte(w.own(t))))
 	})
 }
 
 func version(t testing.TB, w *world) int64 {
 	stored, err := w.store.Ledger.Preferences(t.Context(), "anna")
-	must(t, err)
+	must.OK(t, err)
 	return stored.Version
 }

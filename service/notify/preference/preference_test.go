@@ -15,21 +15,15 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/memory"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func text(t testing.TB, own notify.Preferences) string {
 	t.Helper()
 	b, err := json.Marshal(own)
-	must(t, err)
+	must.OK(t, err)
 	return string(b)
 }
 
@@ -39,7 +33,7 @@ func TestParse(t *testing.T) {
 		`"topics":{"news":{"snoozed_until":"2026-02-10T14:30:00.000Z"},"offers":{"channels":{"email":"digest","push":"off"},"muted_until":"2026-02-10T14:30:00.000Z"}},` +
 		`"digests":["08:00","18:00"],"attributes":{"plan":"pro"},"paused":true,"muted_until":"2026-02-10T14:30:00.000Z","snoozed_until":"2026-02-10T14:30:00.000Z"}`
 	own, members, err := Parse([]byte(all))
-	if must(t, err); len(members) != len(fields) {
+	if must.OK(t, err); len(members) != len(fields) {
 		t.Errorf("%d members", len(members))
 	}
 	if got := text(t, own); got != all {
@@ -51,7 +45,7 @@ func TestParse(t *testing.T) {
 		`{"topics":{"a":{"channels":{"push":null,"sms":"on"}}},"paused":null,"zone":null,"caps":null,"digests":[]}`: `{"topics":{"a":{"channels":{"sms":"on"}}}}`,
 	} {
 		own, _, err := Parse([]byte(given))
-		if must(t, err); text(t, own) != want {
+		if must.OK(t, err); text(t, own) != want {
 			t.Errorf("%s is %s, want %s", given, text(t, own), want)
 		}
 	}
@@ -155,7 +149,7 @@ func TestPatch(t *testing.T) {
 		{`{"attributes":null}`, `{}`},
 	} {
 		p, err := patch(c[0])
-		if must(t, err); p.Version != int64(i+1) || text(t, p.Own) != c[1] {
+		if must.OK(t, err); p.Version != int64(i+1) || text(t, p.Own) != c[1] {
 			t.Errorf("%s: version %d: %s, want %s", c[0], p.Version, text(t, p.Own), c[1])
 		}
 	}
@@ -189,7 +183,7 @@ func TestChange(t *testing.T) {
 	}
 	all.Wait()
 	got, err := store.Preferences(ctx, "a")
-	if must(t, err); got.Own.Caps[0] != 50 || got.Version != 50 {
+	if must.OK(t, err); got.Own.Caps[0] != 50 || got.Version != 50 {
 		t.Errorf("%+v", got)
 	}
 	pause := func(own notify.Preferences) (notify.Preferences, error) { own.Paused = true; return own, nil }
@@ -199,7 +193,7 @@ func TestChange(t *testing.T) {
 	if p, err := Change(ctx, store, "a", 50, pause); err != nil || p.Version != 51 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	must(t, store.Forget(ctx, "a", 1))
+	must.OK(t, store.Forget(ctx, "a", 1))
 	if _, err := Change(ctx, store, "a", ledger.AnyVersion, pause); engine.ReasonOf(err) != ledger.ReasonUserErased {
 		t.Errorf("of an erased user: %v", err)
 	}
@@ -218,8 +212,8 @@ func isVersion(err error, present int64) bool {
 func TestImport(t *testing.T) {
 	store := memory.New()
 	old, _, err := Parse([]byte(`{"attributes":{"plan":"pro"}}`))
-	must(t, err)
-	must(t, errors.Join(store.SetPreferences(t.Context(), "b", old), store.Forget(t.Context(), "gone", 1)))
+	must.OK(t, err)
+	must.OK(t, errors.Join(store.SetPreferences(t.Context(), "b", old), store.Forget(t.Context(), "gone", 1)))
 	const lines = `{"user_id":"a","zone":"Europe/Berlin"}
 {"user_id":"b","paused":true}
 
@@ -231,9 +225,9 @@ func TestImport(t *testing.T) {
 `
 	run := func(dry bool) (done Imported, faults []string) {
 		path := filepath.Join(t.TempDir(), "users.ndjson")
-		must(t, os.WriteFile(path, []byte(lines), 0o600))
+		must.OK(t, os.WriteFile(path, []byte(lines), 0o600))
 		in, err := cli.OpenInput(path, nil)
-		must(t, err)
+		must.OK(t, err)
 		defer in.Close()
 		i := Import{Store: store, DryRun: dry, Refuse: func(line int64, all Faults) {
 			for _, f := range all {
@@ -241,7 +235,7 @@ func TestImport(t *testing.T) {
 			}
 		}}
 		done, err = i.Run(t.Context(), in)
-		must(t, err)
+		must.OK(t, err)
 		return done, faults
 	}
 	if done, _ := run(true); done != (Imported{Lines: 7, Stored: 3, Erased: 1, Refused: 3}) {
@@ -261,7 +255,7 @@ func TestImport(t *testing.T) {
 	}
 	for user, want := range map[string]string{"a": `{"zone":"UTC"}`, "b": `{"attributes":{"plan":"pro"},"paused":true}`, "gone": `{}`} {
 		got, err := store.Preferences(t.Context(), user)
-		if must(t, err); text(t, got.Own) != want {
+		if must.OK(t, err); text(t, got.Own) != want {
 			t.Errorf("%s: %s, want %s", user, text(t, got.Own), want)
 		}
 	}
@@ -271,7 +265,7 @@ func TestImport(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	in, err := cli.OpenInput("-", strings.NewReader(lines))
-	must(t, err)
+	must.OK(t, err)
 	if _, err := (&Import{Store: store, Refuse: func(int64, Faults) {}}).Run(ended, in); err == nil {
 		t.Error("an interrupted import is none")
 	}

@@ -21,6 +21,7 @@ import (
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/quiet"
 	"keyfold/engine/notify/rule"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger/postgres"
 )
 
@@ -129,9 +130,7 @@ func TestFollow(t *testing.T) {
 			t.Fatalf("%v %q", err, s.Notes())
 		}
 		of.publish(string(rule.Default()))
-		if err := s.Load(t.Context(), of); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Load(t.Context(), of))
 		expect(t, s, "1", 0)
 		ctx, cancel := context.WithCancel(t.Context())
 		go s.Follow(ctx)
@@ -206,9 +205,7 @@ func TestLoadOfAFaultySet(t *testing.T) {
 func TestShadow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		of, s := &store{sets: []string{empty}}, newSets(io.Discard)
-		if err := s.Load(t.Context(), of); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Load(t.Context(), of))
 		ctx, cancel := context.WithCancel(t.Context())
 		go s.Follow(ctx)
 		defer synctest.Wait()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/service/notify/notifier"
 	"keyfold/service/notify/score"
 
@@ -40,9 +41,7 @@ func shipped(t *testing.T) *notify.Set {
 		t.Fatal(faults.Err())
 	}
 	zone, err := quiet.LoadZone("UTC")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	set := rule.Compile(document, notify.Local{Zone: zone, Morning: 8 * 60, Digests: []quiet.Clock{9 * 60, 18 * 60}})
 	set.Policy.Score.Taste = true
 	return set
@@ -56,9 +55,7 @@ func run(t *testing.T, s *score.Scores) (took []time.Duration, records []notify.
 	n, err := notifier.New(notifier.DefaultConfig(), processor.Ports{
 		Ledger: memory.New(), Dispatcher: senders{}, Sets: sets{set}, Scores: s,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const rate = 300
 	seconds := 10
 	if os.Getenv("KEYFOLD_SOAK") != "" {

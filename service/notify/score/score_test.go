@@ -19,6 +19,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/notify/score"
 	"keyfold/source/vector"
 )
@@ -102,18 +103,14 @@ func newScores(t *testing.T, texts score.Texts, profiles score.Profiles) *score.
 	c := score.DefaultConfig()
 	c.History, c.Model, c.Faint = profile.Mass, "m", 0.15
 	s, err := score.New(c, texts, profiles, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
 func phrases(t *testing.T, embedder vector.Embedder) *vector.Phrases {
 	t.Helper()
 	p, err := vector.NewBatched(vector.DefaultConfig(), vector.DefaultBatching(), embedder, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(p.Close)
 	return p
 }

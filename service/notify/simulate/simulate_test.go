@@ -13,6 +13,7 @@ import (
 
 	"keyfold/bench/workload"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/process"
 	"keyfold/service/notify/ruleset"
@@ -28,13 +29,6 @@ import (
 )
 
 func TestMain(m *testing.M) { process.Main(m) }
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 const (
 	start = engine.Millis(1_774_569_600_000) // 2026-03-27: the clocks of Berlin change two days later
@@ -66,9 +60,9 @@ type history struct {
 func shipped(t *testing.T) *notify.Set {
 	t.Helper()
 	local, err := (&ruleset.Hours{Zone: "UTC", Morning: "08:00", Digests: "09:00,18:00"}).Local()
-	must(t, err)
+	must.OK(t, err)
 	set, err := ruleset.Read("", local)
-	must(t, err)
+	must.OK(t, err)
 	return set
 }
 
@@ -80,21 +74,21 @@ func run(t *testing.T, l store, users, events, perTick int) *history {
 	h.p, err = processor.New(processor.DefaultConfig(), processor.Ports{
 		Ledger: l, Dispatcher: sent{}, Sets: ruleset.Fixed{Set: h.set}, Clock: func() engine.Millis { return h.now },
 	})
-	must(t, err)
+	must.OK(t, err)
 	h.preferences(t)
 	traffic, err := workload.New(workload.Config{Seed: 18, Users: users, Skew: 1.2, Week: 60})
-	must(t, err)
+	must.OK(t, err)
 	tick := days * day * engine.Millis(perTick) / engine.Millis(events)
 	for made := 0; made < events; made += perTick {
 		if h.now += tick; made >= events/2 && made < events/2+perTick {
 			for i := range max(3, users/100) {
-				must(t, l.Forget(t.Context(), fmt.Sprint(users/4+i), h.now)) // not the busiest
+				must.OK(t, l.Forget(t.Context(), fmt.Sprint(users/4+i), h.now)) // not the busiest
 			}
 		}
 		var all []processor.Delivery
 		for range perTick {
 			e, err := traffic.Next(h.now.Time())
-			must(t, err)
+			must.OK(t, err)
 			all = append(all, processor.Delivery{Event: e})
 		}
 		h.apply(t, all)
@@ -108,7 +102,7 @@ func run(t *testing.T, l store, users, events, perTick int) *history {
 func (h *history) preferences(t *testing.T) {
 	t.Helper()
 	berlin, err := quiet.LoadZone("Europe/Berlin")
-	must(t, err)
+	must.OK(t, err)
 	for i := range h.users {
 		var own notify.Preferences
 		switch i % 7 {
@@ -121,7 +115,7 @@ func (h *history) preferences(t *testing.T) {
 		default:
 			continue
 		}
-		must(t, h.store.SetPreferences(t.Context(), fmt.Sprint(i+1), own))
+		must.OK(t, h.store.SetPreferences(t.Context(), fmt.Sprint(i+1), own))
 	}
 }
 
@@ -144,14 +138,14 @@ func (h *history) apply(t *testing.T, all []processor.Delivery) {
 		batches[i].Deliveries = append(batches[i].Deliveries, d)
 	}
 	h.p.Apply(t.Context(), batches)
-	must(t, h.p.Mark(t.Context()))
+	must.OK(t, h.p.Mark(t.Context()))
 }
 
 // claim decides deferrals that are due, and reports whether there were any.
 func (h *history) claim(t *testing.T) bool {
 	t.Helper()
 	due, err := h.store.Claim(t.Context(), h.now, h.now+60_000, 500)
-	must(t, err)
+	must.OK(t, err)
 	at := map[string]int{}
 	var all []processor.Delivery
 	for _, d := range due {
@@ -198,7 +192,7 @@ func (h *history) simulate(t *testing.T, c simulate.Config) (*simulate.Report, *
 		c.Sample = 1
 	}
 	report, err := simulate.Run(t.Context(), reader, c)
-	must(t, err)
+	must.OK(t, err)
 	return report, reader
 }
 
@@ -248,11 +242,11 @@ func open(t *testing.T) *postgres.Ledger {
 	t.Helper()
 	server := pgtest.Shared(t)
 	l, err := postgres.Open(server.URL(server.Database(t, "")), 4)
-	must(t, err)
-	t.Cleanup(func() { must(t, l.Close()) })
-	must(t, l.Setup(t.Context()))
+	must.OK(t, err)
+	t.Cleanup(func() { must.OK(t, l.Close()) })
+	must.OK(t, l.Setup(t.Context()))
 	_, err = l.EnsurePartitions(t.Context(), start, days+2)
-	must(t, err)
+	must.OK(t, err)
 	return l
 }
 

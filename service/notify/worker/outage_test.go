@@ -17,6 +17,7 @@ import (
 	"keyfold/engine/breaker"
 	"keyfold/engine/notify"
 	"keyfold/internal/settings"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/process"
 	"keyfold/internal/testserver/rabbittest"
@@ -31,13 +32,6 @@ import (
 )
 
 func TestMain(m *testing.M) { process.Main(m) }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // stack is a broker and a PostgreSQL server of the test's own, set up, and a worker.
 type stack struct {
@@ -61,14 +55,14 @@ func newStack(t *testing.T) *stack {
 	s.ledgerURL = s.postgres.URL(s.postgres.Database(t, ""))
 	var err error
 	s.ledger, err = postgres.Open(s.ledgerURL, 4)
-	must(t, err)
-	t.Cleanup(func() { must(t, s.ledger.Close()) })
-	must(t, s.ledger.Setup(t.Context()))
+	must.OK(t, err)
+	t.Cleanup(func() { must.OK(t, s.ledger.Close()) })
+	must.OK(t, s.ledger.Setup(t.Context()))
 	_, err = s.ledger.EnsurePartitions(t.Context(), engine.Now()-86_400_000, 3)
-	must(t, err)
-	must(t, broker.Setup(t.Context(), s.dsn(), broker.Topology{QueueType: topology.Classic, RetryDelays: rabbit.RetryDelays(s.retryDelay, 2)}))
+	must.OK(t, err)
+	must.OK(t, broker.Setup(t.Context(), s.dsn(), broker.Topology{QueueType: topology.Classic, RetryDelays: rabbit.RetryDelays(s.retryDelay, 2)}))
 	s.publisher = rabbit.NewPublisher(s.dsn(), rabbit.ThisProcess("test"), "test", rabbit.Timing{}, slog.New(slog.DiscardHandler))
-	t.Cleanup(func() { must(t, s.publisher.Close(context.Background())) })
+	t.Cleanup(func() { must.OK(t, s.publisher.Close(context.Background())) })
 	return s
 }
 
@@ -84,9 +78,9 @@ func (s *stack) work(t *testing.T) {
 	c.DSN, c.Identity, c.QueueType = s.dsn(), rabbit.ThisProcess("notify worker"), topology.Classic
 	c.Notifier.Mark, c.Breaker.HoldMax = 200*time.Millisecond, time.Second
 	local, err := (&ruleset.Hours{Zone: "UTC", Morning: "08:00", Digests: "09:00"}).Local()
-	must(t, err)
+	must.OK(t, err)
 	set, err := ruleset.Read("", local)
-	must(t, err)
+	must.OK(t, err)
 	s.worker = worker.New(c, worker.Ports{
 		OpenLedger: func(context.Context) (worker.Ledger, error) { return postgres.Open(s.ledgerURL, 8) },
 		Sets:       ruleset.Fixed{Set: set},
@@ -106,11 +100,11 @@ func (s *stack) post(t *testing.T, title string, users int) {
 			id := uuid.NewSHA1(uuid.Nil, fmt.Append(nil, title, kind, i))
 			e, err := notify.Parse(fmt.Appendf(nil, `{"event_id":%q,"user_id":"user-%d","event_type":%q,"title":"%s %d","source":"test","channel":["push"],"timestamp":%q}`,
 				id, i, kind, title, i, time.Now().UTC().Format(time.RFC3339)), engine.Now())
-			must(t, err)
+			must.OK(t, err)
 			s.events, messages = append(s.events, id), append(messages, broker.EventMessage(e))
 		}
 	}
-	must(t, errors.Join(s.publisher.Publish(t.Context(), messages)...))
+	must.OK(t, errors.Join(s.publisher.Publish(t.Context(), messages)...))
 }
 
 // records returns the records by event.
@@ -118,33 +112,24 @@ func (s *stack) records(t *testing.T) map[uuid.UUID][]notify.Record {
 	t.Helper()
 	all := map[uuid.UUID][]notify.Record{}
 	for d, err := range s.ledger.Records(t.Context(), ledger.Filter{Oldest: true}) {
-		must(t, err)
+		must.OK(t, err)
 		all[d.Record.EventID] = append(all[d.Record.EventID], d.Record)
 	}
 	return all
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within three minutes: %s", what)
-		}
-	}
 }
 
 // dispatched takes the messages out of a channel's queue and returns them by id.
 func (s *stack) dispatched(t *testing.T, c notify.Channel) map[string]int {
 	t.Helper()
 	conn, err := amqp.Dial(s.dsn())
-	must(t, err)
+	must.OK(t, err)
 	defer conn.Close()
 	channel, err := conn.Channel()
-	must(t, err)
+	must.OK(t, err)
 	got := map[string]int{}
 	for {
 		d, ok, err := channel.Get(broker.DispatchQueue(c), true)
-		must(t, err)
+		must.OK(t, err)
 		if !ok {
 			return got
 		}
@@ -164,14 +149,14 @@ func (s *stack) report(t *testing.T) {
 			})
 		}
 	}
-	must(t, errors.Join(s.publisher.Publish(t.Context(), messages)...))
+	must.OK(t, errors.Join(s.publisher.Publish(t.Context(), messages)...))
 }
 
 // delivered counts the decisions that are known to be delivered.
 func (s *stack) delivered(t *testing.T) (n int) {
 	t.Helper()
 	for d, err := range s.ledger.Records(t.Context(), ledger.Filter{}) {
-		if must(t, err); d.Delivery.Status == notify.Delivered {
+		if must.OK(t, err); d.Delivery.Status == notify.Delivered {
 			n++
 		}
 	}
@@ -192,30 +177,30 @@ func TestPostgresKilledAndStartedAgain(t *testing.T) {
 	s := newStack(t)
 	s.work(t)
 	s.post(t, "before", 20)
-	eventually(t, "events are decided", func() bool { return len(s.records(t)) == len(s.events) })
+	must.Hold(t, "events are decided", func() bool { return len(s.records(t)) == len(s.events) })
 	s.post(t, "meanwhile", 150)
 	s.postgres.Kill()
 	s.post(t, "away", 20)
-	eventually(t, "the ledger is known to be away", func() bool {
+	must.Hold(t, "the ledger is known to be away", func() bool {
 		err := s.worker.Ready()
 		return err != nil && strings.Contains(err.Error(), "store: away since")
 	})
-	eventually(t, "held events go back to the broker", func() bool {
+	must.Hold(t, "held events go back to the broker", func() bool {
 		return s.worker.Stats().Windows.HeldItems == 0 && s.worker.Stats().Consumers[0].Unacked.Load() == 0
 	})
 	s.postgres.Restart(t)
-	eventually(t, "the worker goes on", func() bool { return s.worker.Ready() == nil })
+	must.Hold(t, "the worker goes on", func() bool { return s.worker.Ready() == nil })
 	s.post(t, "after", 20)
-	eventually(t, "all events are decided", func() bool { return len(s.records(t)) == len(s.events) })
-	eventually(t, "all is marked", func() bool {
+	must.Hold(t, "all events are decided", func() bool { return len(s.records(t)) == len(s.events) })
+	must.Hold(t, "all is marked", func() bool {
 		left, err := s.ledger.Undispatched(t.Context(), engine.Now()+1000, 10)
 		return err == nil && len(left) == 0
 	})
 	s.report(t)
-	eventually(t, "deliveries are known", func() bool { return s.delivered(t) == len(s.events)/2 })
+	must.Hold(t, "deliveries are known", func() bool { return s.delivered(t) == len(s.events)/2 })
 	stats := s.worker.Stats()
 	s.stop()
-	must(t, <-s.ended)
+	must.OK(t, <-s.ended)
 
 	now := map[string]int{}
 	for id, records := range s.records(t) {
@@ -240,9 +225,9 @@ func TestPostgresKilledAndStartedAgain(t *testing.T) {
 			t.Errorf("consumer %d: %d verdicts but decided", i, n)
 		}
 	}
-	must(t, s.broker.Sync())
+	must.OK(t, s.broker.Sync())
 	depths, err := s.broker.Depths(s.vhost)
-	must(t, err)
+	must.OK(t, err)
 	for queue, n := range depths {
 		// A quorum queue tells its depth a moment later.
 		if n != 0 && !strings.HasPrefix(queue, broker.DispatchExchange) {

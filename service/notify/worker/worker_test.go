@@ -22,6 +22,7 @@ import (
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
 	"keyfold/internal/settings"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/notify/ruleset"
 	"keyfold/shard"
 	"keyfold/sink/ledger/memory"
@@ -101,13 +102,9 @@ func silent(string) rabbit.Timing {
 func newWorker(t *testing.T, open func(context.Context) (Ledger, error)) *Worker {
 	t.Helper()
 	local, err := (&ruleset.Hours{Zone: "UTC", Morning: "08:00", Digests: "09:00"}).Local()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	set, err := ruleset.Read("", local)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := Size(settings.Config{
 		Shard: shard.DefaultConfig(), Breaker: breaker.DefaultConfig(),
 		Retry: settings.Retry{Attempts: 5, Delay: 5 * time.Second}, Timeout: 10 * time.Second,
@@ -156,9 +153,7 @@ func (v *verdicts) event(t *testing.T, user, kind string) processor.Delivery {
 	t.Helper()
 	e, err := notify.Parse(fmt.Appendf(nil, `{"event_id":%q,"user_id":%q,"event_type":%q,"title":"a title","source":"test","channel":["push"],"timestamp":%q}`,
 		uuid.New(), user, kind, time.Now().UTC().Format(time.RFC3339)), engine.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return processor.Delivery{Event: e, Settler: v}
 }
 
@@ -195,9 +190,7 @@ func TestStopWhileLedgerAndBrokerAreSilent(t *testing.T) {
 		ledger, v := newFake(), &verdicts{}
 		w, stop := running(t, ledger)
 		ledger.hangs.Store(true)
-		if err := w.deliver(t.Context(), []processor.Delivery{v.event(t, "1", "SECURITY")}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.deliver(t.Context(), []processor.Delivery{v.event(t, "1", "SECURITY")}))
 		time.Sleep(time.Second)
 		began := time.Now()
 		err := stop()
@@ -225,9 +218,7 @@ func TestStopWhileTheLedgerIsKnownToBeAway(t *testing.T) {
 		ledger, v := newFake(), &verdicts{}
 		w, stop := running(t, ledger)
 		ledger.hangs.Store(true)
-		if err := w.deliver(t.Context(), []processor.Delivery{v.event(t, "1", "SECURITY")}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.deliver(t.Context(), []processor.Delivery{v.event(t, "1", "SECURITY")}))
 		time.Sleep(w.config.Breaker.Silence + time.Second)
 		if !w.Stats().Ledger.Open {
 			t.Fatal("the breaker is closed")
@@ -316,9 +307,7 @@ func TestLedgerThatComesBackEmpty(t *testing.T) {
 		gone := engine.ConfigurationError("ledger_not_set_up", errors.New("run `keyfold notify setup`"))
 		ledger.hangs.Store(true)
 		ledger.breaks(gone)
-		if err := w.deliver(t.Context(), []processor.Delivery{v.event(t, "1", "SECURITY")}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.deliver(t.Context(), []processor.Delivery{v.event(t, "1", "SECURITY")}))
 		time.Sleep(w.config.Breaker.Silence + 2*w.config.Breaker.MinPause)
 		synctest.Wait()
 		if err := w.Ready(); !errors.Is(err, gone) || !errors.Is(w.Stats().ConfigFault, gone) || !w.Stats().Ledger.Open {
@@ -338,16 +327,12 @@ func TestUrgentEventsFindRoom(t *testing.T) {
 		w, stop := running(t, ledger)
 		ledger.hangs.Store(true)
 		for i := range w.config.BulkPrefetch + w.config.Notifier.Claim {
-			if err := w.deliver(t.Context(), []processor.Delivery{v.event(t, fmt.Sprint(i), "PROMO")}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.deliver(t.Context(), []processor.Delivery{v.event(t, fmt.Sprint(i), "PROMO")}))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		for i := range w.config.UrgentPrefetch {
-			if err := w.deliver(ctx, []processor.Delivery{v.event(t, fmt.Sprint(i), "SECURITY")}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.deliver(ctx, []processor.Delivery{v.event(t, fmt.Sprint(i), "SECURITY")}))
 		}
 		_ = stop()
 	})
@@ -368,8 +353,6 @@ func TestSizeLeavesRoom(t *testing.T) {
 		if c.BulkPrefetch+c.Notifier.Claim > 1000 {
 			t.Fatalf("more than a second of work before an urgent event: %+v", c)
 		}
-		if err := c.Notifier.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Notifier.Validate())
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/eval"
 	"keyfold/engine/profile/processor"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/evaluation"
 	"keyfold/service/profile/recommend"
 	"keyfold/sink/memory"
@@ -87,9 +88,7 @@ func TestFindsWhatIsPlanted(t *testing.T) {
 	t.Parallel()
 	const topics = 6
 	r, err := Evaluate(t.Context(), *faithful(topics), options(4, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	row, popular, random := r.Row("endpoint"), r.Row(eval.Popularity), r.Row(eval.Random)
 	if row.HR != 1 || row.Coverage != 1 || row.NDCG < 0.6 || row.MRR < 0.5 || r.Questions < 4*20*topics/3 {
 		t.Errorf("%d questions: %+v", r.Questions, row)
@@ -145,9 +144,7 @@ func TestEqualsAnEvaluation(t *testing.T) {
 	in.Laws.ShortHalfLife = time.Minute
 	events := slices.Clone(in.Events)
 	r, err := Evaluate(t.Context(), *in, options(10, "", "mix=0", "mix=0.7", "mix=1", "mix=0.5&diversity=0.5"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want, err := evaluation.Evaluate(t.Context(), evaluation.Input{
 		Events: events, Products: in.Products, Laws: in.Laws.Config,
 		Vectors: func(ctx context.Context, things []eval.Thing) ([][]float32, error) { return in.vectors(ctx, things) },
@@ -155,9 +152,7 @@ func TestEqualsAnEvaluation(t *testing.T) {
 		Options: eval.Options{WarmUp: 0.5}, Age: 15 * time.Second, Cutoff: 10, Mixes: []float64{0.5, 0.7},
 		HalfLives: []evaluation.HalfLife{{Name: "last"}, {Name: "1m", Days: 1. / 1440}, {Name: "1d", Days: 1}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, like := range map[string]string{
 		"endpoint": "0.5 x 1m + 0.5 x 30.1d", "endpoint mix=0": "30.1d", "endpoint mix=0.7": "0.7 x 1m + 0.3 x 30.1d", "endpoint mix=1": "1m",
 		LastEvent: "last", eval.Popularity: eval.Popularity, LastKNN: LastKNN, LongKNN: "item kNN, 30.1d",
@@ -190,13 +185,9 @@ func TestNothingOfTheFuture(t *testing.T) {
 	shown := func(in *Input) map[eval.Question][][]int32 {
 		o := options(10, "", "popularity=0.5")
 		line, err := in.timeline(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		answered, err := answerAll(t.Context(), in, line, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		all := map[eval.Question][][]int32{}
 		for n, q := range line.Asked() {
 			if q.Product = 0; q.At < from { // whatever is turned to then
@@ -219,9 +210,7 @@ func TestNothingOfTheFuture(t *testing.T) {
 // ask answers one question of a user and returns the products.
 func (r *replay) ask(t *testing.T, user int32, at engine.Millis) []int32 {
 	t.Helper()
-	if err := r.put(t.Context(), question{eval.Question{User: user, At: at}, 0}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.put(t.Context(), question{eval.Question{User: user, At: at}, 0}))
 	return r.endpoints[0].shown[0]
 }
 
@@ -239,13 +228,9 @@ func newTestReplay(t *testing.T) (*replay, *Input) {
 	o := options(3, "")
 	o.WarmUp = 0.9
 	line, err := in.timeline(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r, err := newReplay(in, line, []question{{eval.Question{User: 1}, 0}, {eval.Question{User: 2}, 0}}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { r.close() })
 	return r, in
 }
@@ -287,9 +272,7 @@ func TestErasedUsersGetNothingOfTheirProfile(t *testing.T) {
 	if shown := r.ask(t, 1, start+15*second); !slices.Equal(shown, []int32{2, 3, 6}) {
 		t.Fatal(shown)
 	}
-	if err := in.Store.(*memory.Profiles).Forget(t.Context(), 1, start+16*second); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, in.Store.(*memory.Profiles).Forget(t.Context(), 1, start+16*second))
 	for _, at := range []engine.Millis{start + 20*second, start + minute} {
 		before := r.endpoints[0].byBasis[recommend.ByPopularity]
 		if shown := r.ask(t, 1, at); r.endpoints[0].byBasis[recommend.ByPopularity] != before+1 || !slices.Equal(shown, []int32{4, 5, 1}) {

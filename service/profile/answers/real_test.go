@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/catalog"
 	"keyfold/source/vector"
 )
@@ -34,9 +35,7 @@ func TestRealLogsThroughTheEndpoint(t *testing.T) {
 			o := options(10, "mix=0", "mix=0.5", "mix=1")
 			o.WarmUp, o.Users = 0.6, 0.03
 			r, err := Evaluate(t.Context(), *in, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for _, row := range r.Rows[:3] {
 				if e := row.Endpoint; e.Differ != 0 || e.Compared == 0 || e.Compared != e.ByProfile || e.ByProfile+e.ByPopularity != r.Questions {
 					t.Errorf("%s: %+v of %d questions", row.Name, e, r.Questions)
@@ -51,20 +50,14 @@ func readLog(t *testing.T, file string, dimensions int) *Input {
 	t.Helper()
 	in := newInput(nil, dimensions)
 	hash, err := vector.NewHash(dimensions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if in.Phrases, err = vector.NewPhrases(vector.DefaultConfig(), hash); err != nil {
 		t.Fatal(err)
 	}
 	for p, err := range catalog.ReadProducts(open(t, filepath.Join(filepath.Dir(file), "products.ndjson.gz")).Lines) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		vectors, err := hash.Embed(t.Context(), []string{catalog.EmbedText(p)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		p.Vector, p.Model = vectors[0], "m"
 		in.Products[p.ID] = p
 	}
@@ -74,9 +67,7 @@ func readLog(t *testing.T, file string, dimensions int) *Input {
 		if errors.Is(err, io.EOF) {
 			return in
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if e, err := profile.ParseEvent(body, time.Now()); err == nil {
 			in.Events = append(in.Events, e)
 		}
@@ -86,9 +77,7 @@ func readLog(t *testing.T, file string, dimensions int) *Input {
 func open(t *testing.T, path string) *cli.Input {
 	t.Helper()
 	in, err := cli.OpenInput(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { in.Close() })
 	return in
 }

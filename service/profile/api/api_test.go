@@ -18,6 +18,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/openapitest"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/explanation"
 	"keyfold/service/profile/recommend"
 	"keyfold/source/catalog/index"
@@ -78,9 +79,7 @@ func newHandler(t *testing.T, s *shop) *httpapi.Handler {
 		products.Put(profile.Product{ID: int32(i + 1), Name: fmt.Sprint("product ", i+1), Category: []string{"a", "b"}[i%2], Vector: v})
 	}
 	r, err := recommend.New(recommend.DefaultConfig(), recommend.Ports{Profiles: s, Products: recommend.InMemory{Index: products}, History: s, Phrases: s, Laws: laws})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return httpapi.NewHandler(New(Ports{Recommender: r, Ready: func(context.Context) error { return s.unread }}), slog.New(slog.DiscardHandler))
 }
 
@@ -209,9 +208,7 @@ func TestJoined(t *testing.T) {
 	laws := profile.DefaultConfig()
 	laws.Dimensions, laws.Model = 3, "m"
 	r, err := recommend.New(recommend.DefaultConfig(), recommend.Ports{Profiles: s, Products: recommend.InMemory{Index: index.New(3, "m")}, Laws: laws})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	reading := New(Ports{Recommender: r, Ready: func(context.Context) error { return s.away }})
 	h := httpapi.NewHandler(httpapi.Join(posts{}, reading), slog.New(slog.DiscardHandler))
 	for target, want := range map[string]int{"/v1/users/7": 200, "/nowhere": 404, "/readyz": 200} {

@@ -7,6 +7,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/embedtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/vector/openai"
 )
 
@@ -18,13 +19,9 @@ func TestLearnedComponentsAreNotAskedFor(t *testing.T) {
 	learned := profile.Learned{Components: 3, Generation: "3f9a2c41"}
 	resolve := func(learned profile.Learned) (phrase []float64, product []float32, model string) {
 		c, err := parseEmbedding(t, map[string]string{"OPENAI_API_KEY": key, "OPENAI_BASE_URL": api.URL()}).Config(8, learned)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		way, err := New(c, 0, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer way.Close()
 		answer := way.Phrases.Resolve(t.Context(), []string{"red shoes"})[0]
 		if answer.Err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/settings"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/vector"
 	"keyfold/source/vector/openai"
 )
@@ -20,18 +21,14 @@ func parseEmbedding(t *testing.T, env map[string]string, args ...string) Setting
 	t.Helper()
 	for _, name := range []string{"EMBEDDER", "OPENAI_API_KEY", "OPENAI_BASE_URL", "REDIS_URL"} {
 		t.Setenv(name, "") // the developer's own
-		if err := os.Unsetenv(name); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Unsetenv(name))
 	}
 	for k, v := range env {
 		t.Setenv(k, v)
 	}
 	var s Settings
 	p, err := kong.New(&s, kong.Name("test"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := p.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -42,9 +39,7 @@ func parseEmbedding(t *testing.T, env map[string]string, args ...string) Setting
 // offline embedder is there for who asks for it, and for nobody else.
 func TestEmbedderHasToBeAskedForOffline(t *testing.T) {
 	c, err := parseEmbedding(t, nil).Config(64, profile.Learned{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if c.Offline || c.Model != openai.DefaultModel || c.API.BaseURL != openai.DefaultBaseURL || c.API.Dimensions != 64 ||
 		c.Phrases.CacheTTL != time.Hour || c.Phrases.FoldCase || c.Redis != nil {
 		t.Errorf("%+v", c)
@@ -90,9 +85,7 @@ func TestEmbeddingSettingsAreRead(t *testing.T) {
 
 func TestKeyFromAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(path, []byte("  sk-of-a-file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("  sk-of-a-file\n"), 0o600))
 	c, err := parseEmbedding(t, map[string]string{"OPENAI_API_KEY_FILE": path}).Config(64, profile.Learned{})
 	if err != nil || c.API.Key != "sk-of-a-file" || c.Usable() != nil {
 		t.Errorf("%v %v", err, c.Usable())
@@ -105,9 +98,7 @@ func TestKeyFromAFile(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "OPENAI_API_KEY_FILE") {
 		t.Errorf("a file that is not there: %v", err)
 	}
-	if err := os.WriteFile(path, []byte(" \n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(" \n"), 0o600))
 	_, err = parseEmbedding(t, map[string]string{"OPENAI_API_KEY_FILE": path}).Config(64, profile.Learned{})
 	if err == nil || !strings.Contains(err.Error(), "OPENAI_API_KEY_FILE") {
 		t.Errorf("a file that is empty: %v", err)
@@ -164,9 +155,7 @@ func TestHelpShowsDefaults(t *testing.T) {
 	}
 	var out strings.Builder
 	p, err := kong.New(&grammar, settings.Defaults(&grammar), kong.Writers(&out, &out), kong.Exit(func(int) {}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := p.Parse([]string{"--help"}); err != nil {
 		t.Fatal(err)
 	}

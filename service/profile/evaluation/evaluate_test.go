@@ -13,6 +13,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/eval"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/evaluation"
 )
 
@@ -72,9 +73,7 @@ func options() evaluation.Options {
 func evaluate(t *testing.T, in evaluation.Input, o evaluation.Options) *evaluation.Report {
 	t.Helper()
 	report, err := evaluation.Evaluate(t.Context(), in, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return report
 }
 
@@ -131,9 +130,7 @@ func TestTablesFollowFreshness(t *testing.T) {
 func TestEqualBytes(t *testing.T) {
 	t.Parallel()
 	one, err := json.Marshal(evaluate(t, shop("sessions", 60, 10), options()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	two, err := json.Marshal(evaluate(t, shop("sessions", 60, 10), options()))
 	if err != nil || string(one) != string(two) {
 		t.Errorf("%v\n%s\n%s", err, one, two)

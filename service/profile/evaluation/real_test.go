@@ -13,6 +13,7 @@ import (
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/eval"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/proof/oracle"
 	"keyfold/service/profile/evaluation"
 	"keyfold/source/catalog"
@@ -59,13 +60,9 @@ func equalsTheSlowWay(t *testing.T, file string) {
 		Options: eval.Options{WarmUp: 0.6, Users: sampled}, Age: 15 * time.Second, Cutoff: 10,
 		HalfLives: []evaluation.HalfLife{{Name: "last"}, {Name: "1m", Days: 1. / 1440}, {Name: "never", Days: math.Inf(1)}}, Mixes: []float64{0.5},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	hash, err := vector.NewHash(dimensions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	vectors := map[eval.Thing][]float32{}
 	slow := oracle.NextItem{
 		Events: events, WarmUp: 0.6, Cutoff: 10,
@@ -124,9 +121,7 @@ func readLog(t *testing.T, file string) *evaluation.Input {
 	in := &evaluation.Input{Products: map[int32]profile.Product{}, Sparse: true, Laws: profile.DefaultConfig(), Model: vector.HashModel}
 	products := open(t, filepath.Join(filepath.Dir(file), "products.ndjson.gz"))
 	for p, err := range catalog.ReadProducts(products.Lines) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		in.Products[p.ID] = p
 	}
 	log := open(t, file)
@@ -156,9 +151,7 @@ func readLog(t *testing.T, file string) *evaluation.Input {
 func open(t *testing.T, path string) *cli.Input {
 	t.Helper()
 	in, err := cli.OpenInput(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { in.Close() })
 	return in
 }

@@ -18,6 +18,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/explanation"
 )
 
@@ -87,9 +88,7 @@ func input(events ...explanation.Event) explanation.Input {
 func explained(t *testing.T, in explanation.Input, o explanation.Options) *explanation.View {
 	t.Helper()
 	v, err := explanation.New(t.Context(), in, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return v
 }
 
@@ -244,9 +243,7 @@ func TestManySessions(t *testing.T) {
 // A profile of which nothing is left is explained too: JSON knows no NaN.
 func TestNothingIsLeft(t *testing.T) {
 	types, err := profile.AddEventTypes([]profile.OwnType{{Name: "explanation_return", Weight: -1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	in := input()
 	in.Laws.Weights[types[0]] = -1
 	in.Events = nil
@@ -306,9 +303,7 @@ func TestReasonsTakenTogether(t *testing.T) {
 		ids = append(ids, n.ProductID)
 	}
 	want, err := explanation.Because(t.Context(), in, ids, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i, n := range v.Nearest {
 		if len(n.Because) == 0 || len(n.Because) != len(want[i].Because) {
 			t.Fatalf("product %d: %+v, want %+v", n.ProductID, n.Because, want[i].Because)

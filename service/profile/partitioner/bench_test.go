@@ -3,6 +3,7 @@ package partitioner
 import (
 	"testing"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/source/rabbit"
 )
 
@@ -20,7 +21,7 @@ func BenchmarkStage(b *testing.B) {
 	}
 	b.ResetTimer()
 	st := s.run()
-	await(b, "all are moved", func() bool { return st.acked() == int64(b.N) })
+	must.Hold(b, "all are moved", func() bool { return st.acked() == int64(b.N) })
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 	if err := st.stop(); err != nil {

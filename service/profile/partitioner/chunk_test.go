@@ -16,6 +16,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/consume"
 )
@@ -84,9 +85,7 @@ func TestCopiesKeepTheOrderOfTheirSlot(t *testing.T) {
 		stage.config.WaitMin, stage.config.WaitMax = time.Nanosecond, time.Nanosecond
 		c := stage.chunks()
 		for i, user := range users {
-			if err := c.Add(original(body(user, i), nil), consume.Arrival{Attempt: 1, Arrived: time.Now(), Settler: numbered{settled, i}}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.Add(original(body(user, i), nil), consume.Arrival{Attempt: 1, Arrived: time.Now(), Settler: numbered{settled, i}}))
 		}
 		if err := c.HandOver(t.Context()); err != nil || c.Len() != 0 {
 			t.Fatalf("%d left: %v", c.Len(), err)
@@ -119,9 +118,7 @@ func TestNothingIsSettledThatWasNotPublished(t *testing.T) {
 		stage.log = slog.New(slog.NewTextHandler(lines, nil))
 		settled := verdicts{}
 		c := stage.chunks()
-		if err := c.Add(original(body(1, 0), nil), consume.Arrival{Attempt: 1, Arrived: afternoon, Settler: numbered{settled, 0}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Add(original(body(1, 0), nil), consume.Arrival{Attempt: 1, Arrived: afternoon, Settler: numbered{settled, 0}}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if err := c.HandOver(ctx); err != nil {
@@ -167,9 +164,7 @@ func TestNothingIsPublishedBehindItsLease(t *testing.T) {
 			})
 			settled := verdicts{}
 			c := stage.chunks()
-			if err := c.Add(original(body(1, 0), nil), consume.Arrival{Attempt: 1, Arrived: time.Now(), Settler: numbered{settled, 0}}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.Add(original(body(1, 0), nil), consume.Arrival{Attempt: 1, Arrived: time.Now(), Settler: numbered{settled, 0}}))
 			if frozenBefore == 1 {
 				time.Sleep(25 * time.Minute)
 			}

@@ -14,6 +14,7 @@ import (
 	"keyfold/engine"
 	"keyfold/internal/shutdown"
 	"keyfold/internal/testserver/logtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/rabbit"
 )
 
@@ -50,9 +51,7 @@ func TestAFrozenStagePublishesNothing(t *testing.T) {
 	frozen.Env = append(os.Environ(), frozenDSN+"="+s.dsn)
 	log := &logtest.Buffer{}
 	frozen.Stderr = log
-	if err := frozen.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, frozen.Start())
 	defer func() {
 		_ = frozen.Process.Kill()
 		_ = frozen.Wait()
@@ -60,20 +59,18 @@ func TestAFrozenStagePublishesNothing(t *testing.T) {
 			t.Logf("its log:\n%s", log)
 		}
 	}()
-	await(t, "the process holds all", func() bool { return s.depth(s.names.CommonQueue()) == 0 })
-	await(t, "the broker has them again", func() bool { return s.depth(s.names.CommonQueue()) == n })
+	must.Hold(t, "the process holds all", func() bool { return s.depth(s.names.CommonQueue()) == 0 })
+	must.Hold(t, "the broker has them again", func() bool { return s.depth(s.names.CommonQueue()) == n })
 	time.Sleep(4 * time.Second) // frozen for longer than three heartbeats
 	other := s.run()
-	await(t, "another stage has published them", func() bool { return other.acked() == n })
-	if err := frozen.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.Hold(t, "another stage has published them", func() bool { return other.acked() == n })
+	must.OK(t, frozen.Process.Signal(syscall.SIGCONT))
 	if err := other.stop(); err != nil {
 		t.Error(err)
 	}
 	s.publish(s.foreign(1, n))
 	queues := s.names.PartitionQueue
-	await(t, "the thawed process goes on with new ones", func() bool {
+	must.Hold(t, "the thawed process goes on with new ones", func() bool {
 		all := 0
 		for i := range partitions {
 			all += s.depth(queues(i))

@@ -15,6 +15,7 @@ import (
 	"keyfold/engine/profile"
 	"keyfold/internal/shutdown"
 	"keyfold/internal/testserver/logtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
@@ -70,9 +71,7 @@ func newSite(t testing.TB) *site {
 func (s *site) setUp(n int) {
 	s.t.Helper()
 	err := topology.Setup(s.t.Context(), s.dsn, topology.Config{Names: s.names, Partitions: n, RetryDelays: []time.Duration{time.Second}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 }
 
 // publish publishes to an exchange, "" being a queue's.
@@ -100,9 +99,7 @@ func (s *site) foreign(user, number int) rabbit.Message {
 	s.t.Helper()
 	text := body(user, number)
 	e, err := profile.ParseEvent(text, time.Now())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	return s.names.EventMessage(text, &e)
 }
 
@@ -110,18 +107,14 @@ func (s *site) foreign(user, number int) rabbit.Message {
 // active consumer gives none to one that asks for them one by one.
 func (s *site) take(queue string, n int) (all []amqp.Delivery) {
 	s.t.Helper()
-	await(s.t, fmt.Sprintf("%d messages in %s", n, queue), func() bool { return s.depth(queue) >= n })
+	must.Hold(s.t, fmt.Sprintf("%d messages in %s", n, queue), func() bool { return s.depth(queue) >= n })
 	n = s.depth(queue)
 	deliveries, err := s.channel.Consume(queue, queue, true, false, false, false, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	for range n {
 		all = append(all, <-deliveries)
 	}
-	if err := s.channel.Cancel(queue, false); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, s.channel.Cancel(queue, false))
 	return all
 }
 
@@ -129,9 +122,7 @@ func (s *site) take(queue string, n int) (all []amqp.Delivery) {
 func (s *site) depth(queue string) int {
 	s.t.Helper()
 	n, err := s.channel.Ready(s.names, queue)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	return n
 }
 
@@ -150,9 +141,7 @@ func (s *site) run() *stage {
 		DSN: s.dsn, Names: s.names, Identity: rabbit.ThisProcess("partition"), Look: 50 * time.Millisecond, WaitMin: 20 * time.Millisecond, WaitMax: 100 * time.Millisecond,
 		Timing: rabbit.Timing{BackoffMin: 20 * time.Millisecond, BackoffMax: 200 * time.Millisecond},
 	}, shutdown.NewClock(time.Minute), slog.New(slog.NewJSONHandler(log, nil)))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- p.Run(ctx) }()
@@ -166,15 +155,4 @@ func (s *site) run() *stage {
 		}
 	})
 	return st
-}
-
-func await(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	for began := time.Now(); !condition(); {
-		waited := time.Since(began)
-		if waited > 2*time.Minute {
-			t.Fatalf("not within 2 minutes: %s", what)
-		}
-		time.Sleep(min(2*time.Millisecond+waited/10, 50*time.Millisecond))
-	}
 }

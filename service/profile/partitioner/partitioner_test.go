@@ -12,6 +12,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/consume"
 	"keyfold/source/rabbit/deadletter"
@@ -43,16 +44,14 @@ func TestEventsComeIntoTheirPartition(t *testing.T) {
 	s.publish(old...)
 	s.publish(common...)
 	st := s.run()
-	await(t, "all are in a partition", func() bool { return st.Stats.Partitioned.Load() == n && st.acked() == n })
+	must.Hold(t, "all are in a partition", func() bool { return st.Stats.Partitioned.Load() == n && st.acked() == n })
 	came := 0
 	newest := map[int32]int{}
 	for i := range partitions {
 		for _, d := range s.take(s.names.PartitionQueue(i), 1) {
 			came++
 			e, err := profile.ParseEvent(d.Body, time.Now())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			var number int
 			fmt.Sscanf(e.MessageID, "m%d", &number)
 			want := common[0]
@@ -109,16 +108,12 @@ func TestMalformedMessagesBecomeDeadLetters(t *testing.T) {
 	broken.ID, broken.Body = "broken", []byte(`{`)
 	s.publish(s.foreign(1, 1), bad, broken, s.foreign(1, 4))
 	st := s.run()
-	await(t, "all are acknowledged", func() bool { return st.acked() == 4 })
+	must.Hold(t, "all are acknowledged", func() bool { return st.acked() == 4 })
 	scan, err := deadletter.Open(t.Context(), s.dsn, s.names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	reasons := map[string]string{}
 	for l, err := range scan.Letters(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if reasons[l.ID] != "" {
 			t.Errorf("%s became two letters", l.ID)
 		}
@@ -147,15 +142,13 @@ func TestMalformedMessagesBecomeDeadLetters(t *testing.T) {
 func TestEventsOfASlotInBetween(t *testing.T) {
 	s := newSite(t)
 	slot := engine.SlotOf(1)
-	if err := s.channel.QueueUnbind(s.names.PartitionQueue(slot%partitions), s.names.SlotKey(slot), s.names.InnerExchange(s.names.Slots), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.channel.QueueUnbind(s.names.PartitionQueue(slot%partitions), s.names.SlotKey(slot), s.names.InnerExchange(s.names.Slots), nil))
 	const n = 5
 	for i := range n {
 		s.publish(s.foreign(1, i))
 	}
 	st := s.run()
-	await(t, "they came back several times, and that is noted", func() bool { return st.acked() >= 3*n && len(st.Notes()) == 1 })
+	must.Hold(t, "they came back several times, and that is noted", func() bool { return st.acked() >= 3*n && len(st.Notes()) == 1 })
 	if err := st.Ready(); engine.ReasonOf(err) != ReasonNoPartition || !strings.Contains(err.Error(), "rabbit.SetupPartitions") {
 		t.Errorf("it is ready: %v", err)
 	}
@@ -167,7 +160,7 @@ func TestEventsOfASlotInBetween(t *testing.T) {
 	if len(came) != n || s.depth(s.names.DeadLetters) != 0 {
 		t.Errorf("%v came, %d dead letters", came, s.depth(s.names.DeadLetters))
 	}
-	await(t, "what came back is noted no more once other events are moved", func() bool {
+	must.Hold(t, "what came back is noted no more once other events are moved", func() bool {
 		s.publish(s.foreign(1, n))
 		return st.Ready() == nil
 	})
@@ -189,15 +182,13 @@ func TestEventsWaitForTheirPartition(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
-			if err := breakIt(s); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, breakIt(s))
 			const n = 5
 			for i := range n {
 				s.publish(s.foreign(1, i))
 			}
 			st := s.run()
-			await(t, "it was tried several times, and only that is noted", func() bool {
+			must.Hold(t, "it was tried several times, and only that is noted", func() bool {
 				return st.Stats.Unpublished() >= 3*n && len(st.Notes()) == 1
 			})
 			err := st.Ready()
@@ -214,7 +205,7 @@ func TestEventsWaitForTheirPartition(t *testing.T) {
 					t.Errorf("message %d is %s with %v", i, d.MessageId, d.Headers)
 				}
 			}
-			await(t, "it is ready", func() bool { return st.Ready() == nil && st.acked() == n })
+			must.Hold(t, "it is ready", func() bool { return st.Ready() == nil && st.acked() == n })
 			if lines := strings.Count(st.log.String(), `"level":"ERROR"`); lines != 1 && name != "no exchange" || lines > 2 {
 				t.Errorf("%d lines of errors:\n%s", lines, st.log)
 			}
@@ -229,7 +220,7 @@ func TestNoCommonQueue(t *testing.T) {
 	s := newSite(t)
 	s.DeleteQueue(t, s.vhost, s.names.CommonQueue())
 	st := s.run()
-	await(t, "it has ended", func() bool { return strings.Contains(st.log.String(), "partitioning stopped") })
+	must.Hold(t, "it has ended", func() bool { return strings.Contains(st.log.String(), "partitioning stopped") })
 	err := st.stop()
 	if engine.ReasonOf(err) != rabbit.ReasonQueueMissing || !strings.Contains(err.Error(), "rabbit.SetupPartitions") {
 		t.Errorf("it ended with %v", err)
@@ -244,16 +235,16 @@ func TestTheQueueOfBeforeMayBeMissing(t *testing.T) {
 	s.DeleteQueue(t, s.vhost, s.names.Queue)
 	st := s.run()
 	s.publish(s.foreign(1, 1))
-	await(t, "the event passes", func() bool { return st.acked() == 1 && st.Ready() == nil })
+	must.Hold(t, "the event passes", func() bool { return st.acked() == 1 && st.Ready() == nil })
 	for i := range 2 {
 		s.setUp(0)
 		s.setUp(partitions)
 		m := s.foreign(1, 10+i)
 		m.Exchange, m.RoutingKey = "", s.names.Queue
 		s.publish(m)
-		await(t, "an event of the queue passes", func() bool { return st.acked() == int64(2+i) && st.Ready() == nil })
+		must.Hold(t, "an event of the queue passes", func() bool { return st.acked() == int64(2+i) && st.Ready() == nil })
 		s.DeleteQueue(t, s.vhost, s.names.Queue)
-		await(t, "it is noticed", func() bool { return errors.Is(st.old.Ready(), consume.ErrNoQueue) })
+		must.Hold(t, "it is noticed", func() bool { return errors.Is(st.old.Ready(), consume.ErrNoQueue) })
 		if err := st.Ready(); err != nil {
 			t.Errorf("not ready: %v", err)
 		}
@@ -270,15 +261,15 @@ func TestTheOneQueueIsLeftToWorkersWithoutPartitions(t *testing.T) {
 	s.publish(s.foreign(1, 1))
 	s.setUp(0)
 	st := s.run()
-	await(t, "the common queue is moved", func() bool { return st.acked() == 1 && st.Ready() == nil })
+	must.Hold(t, "the common queue is moved", func() bool { return st.acked() == 1 && st.Ready() == nil })
 	s.publish(s.foreign(1, 2))
-	await(t, "the workers' queue has the event", func() bool { return s.depth(s.names.Queue) == 1 })
+	must.Hold(t, "the workers' queue has the event", func() bool { return s.depth(s.names.Queue) == 1 })
 	s.setUp(partitions)
-	await(t, "the single queue used before partitions is drained", func() bool { return st.acked() == 2 && st.draining.Load() })
+	must.Hold(t, "the single queue used before partitions is drained", func() bool { return st.acked() == 2 && st.draining.Load() })
 	s.setUp(0)
-	await(t, "it is noticed", func() bool { return !st.draining.Load() })
+	must.Hold(t, "it is noticed", func() bool { return !st.draining.Load() })
 	s.publish(s.foreign(1, 3))
-	await(t, "the workers' queue has an event again", func() bool { return s.depth(s.names.Queue) == 1 })
+	must.Hold(t, "the workers' queue has an event again", func() bool { return s.depth(s.names.Queue) == 1 })
 	if n := st.acked(); n != 2 || len(st.Notes()) != 0 {
 		t.Errorf("%d events were moved, notes %q", n, st.Notes())
 	}
@@ -291,12 +282,12 @@ func TestTheOneQueueIsLeftToWorkersWithoutPartitions(t *testing.T) {
 func TestTwoStagesTakeTurns(t *testing.T) {
 	s := newSite(t)
 	first := s.run()
-	await(t, "the first is ready", func() bool { return first.Ready() == nil })
+	must.Hold(t, "the first is ready", func() bool { return first.Ready() == nil })
 	second := s.run()
-	await(t, "the second is ready", func() bool { return second.Ready() == nil })
+	must.Hold(t, "the second is ready", func() bool { return second.Ready() == nil })
 	const n = 300
 	s.publishForeign(7, 0, n)
-	await(t, "all pass", func() bool { return first.acked()+second.acked() == n })
+	must.Hold(t, "all pass", func() bool { return first.acked()+second.acked() == n })
 	if first.acked() != n {
 		t.Errorf("the second stage took %d", second.acked())
 	}
@@ -304,7 +295,7 @@ func TestTwoStagesTakeTurns(t *testing.T) {
 		t.Error(err)
 	}
 	s.publishForeign(7, n, n)
-	await(t, "the second goes on", func() bool { return second.acked() == n })
+	must.Hold(t, "the second goes on", func() bool { return second.acked() == n })
 }
 
 // A stage that is told to stop publishes what it has received: it does not go back to the
@@ -319,13 +310,13 @@ func TestAStageThatStopsPublishesWhatItReceived(t *testing.T) {
 		s.publishForeign(7, from, 500)
 	}
 	st := s.run()
-	await(t, "it works", func() bool { return st.acked() > 0 })
+	must.Hold(t, "it works", func() bool { return st.acked() > 0 })
 	if err := st.stop(); err != nil {
 		t.Error(err)
 	}
 	moved := st.acked()
 	next := s.run()
-	await(t, "the next one moves the rest", func() bool { return moved+next.acked() == n })
+	must.Hold(t, "the next one moves the rest", func() bool { return moved+next.acked() == n })
 	if again := next.common.Stats.Redelivered.Load(); again > prefetch/4 {
 		t.Errorf("%d messages were given back, %d were moved before", again, moved)
 	}
@@ -346,9 +337,9 @@ func TestBrokerAway(t *testing.T) {
 	}()
 	for i := range n {
 		m := s.foreign(i%5+1, i)
-		await(t, "it is published", func() bool { return s.publisher.Publish(t.Context(), []rabbit.Message{m})[0] == nil })
+		must.Hold(t, "it is published", func() bool { return s.publisher.Publish(t.Context(), []rabbit.Message{m})[0] == nil })
 	}
-	await(t, "the common queue is empty", func() bool { return st.Ready() == nil && st.Consumed(unacked) == 0 && st.acked() >= n })
+	must.Hold(t, "the common queue is empty", func() bool { return st.Ready() == nil && st.Consumed(unacked) == 0 && st.acked() >= n })
 	seen := map[string]bool{}
 	for i := range partitions {
 		for _, d := range s.take(s.names.PartitionQueue(i), 0) {
@@ -385,14 +376,12 @@ func TestHeadersOfAWholeFrame(t *testing.T) {
 			headers["own"] = strings.Repeat("x", frame-rest-size)
 			m := s.foreign(1, 1)
 			// Not by a publisher of keyfold's, which sends no more than fits.
-			if err := s.channel.Publish(m.Exchange, m.RoutingKey, true, false, amqp.Publishing{Headers: headers, Priority: m.Priority, Body: m.Body}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.channel.Publish(m.Exchange, m.RoutingKey, true, false, amqp.Publishing{Headers: headers, Priority: m.Priority, Body: m.Body}))
 			queue := s.names.CommonQueue()
-			await(t, "it waits", func() bool { return s.depth(queue) == 1 })
+			must.Hold(t, "it waits", func() bool { return s.depth(queue) == 1 })
 			s.publish(s.foreign(1, 2))
 			st := s.run()
-			await(t, "both pass", func() bool { return st.acked() == 2 })
+			must.Hold(t, "both pass", func() bool { return st.acked() == 2 })
 			for i, d := range s.take(s.names.PartitionQueue(engine.SlotOf(1)%partitions), 2) {
 				if o := rabbit.OriginalOf(&d); d.MessageId != fmt.Sprintf("m%d", i+1) || o.Origin() != s.names.Exchange {
 					t.Errorf("%s came %d. from %.40q", d.MessageId, i+1, o.Origin())

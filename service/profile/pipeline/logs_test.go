@@ -12,6 +12,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/catalog"
 )
 
@@ -121,9 +122,7 @@ func tied(events []profile.Event) (most int) {
 
 func realLogs(t *testing.T) (all []*realLog) {
 	folders, err := filepath.Glob(filepath.Join(os.Getenv("KEYFOLD_TEST_DATA"), "*", "events.ndjson.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if os.Getenv("KEYFOLD_TEST_DATA") == "" {
 		folders = nil
 	}
@@ -146,36 +145,24 @@ func readLog(t *testing.T, folder string) *realLog {
 		l.events = append(l.events, e)
 	}
 	f, err := os.Open(filepath.Join(folder, "products.ndjson.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Close()
 	for p, err := range catalog.ReadProducts(f) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		l.products = append(l.products, p)
 	}
 	stats, err := os.ReadFile(filepath.Join(folder, "stats.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(stats, &l.stats); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, json.Unmarshal(stats, &l.stats))
 	return l
 }
 
 func openGzip(t *testing.T, path string) *bufio.Scanner {
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	unzipped, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	lines := bufio.NewScanner(unzipped)
 	lines.Buffer(nil, 1<<20)
 	return lines

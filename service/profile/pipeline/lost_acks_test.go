@@ -12,6 +12,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/settings"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/service/profile/pipeline"
 	"keyfold/shard"
@@ -33,9 +34,7 @@ func TestLostAcknowledgementsOfAWholePrefetch(t *testing.T) {
 	b := rabbittest.Shared(t)
 	vhost := b.VHost(t)
 	names := rabbit.DefaultNames()
-	if err := topology.Setup(t.Context(), b.DSN(vhost), topology.Config{Names: names, QueueType: topology.Classic}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, topology.Setup(t.Context(), b.DSN(vhost), topology.Config{Names: names, QueueType: topology.Classic}))
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	pub := rabbit.NewPublisher(b.DSN(vhost), rabbit.ThisProcess("test"), "p", rabbit.Timing{}, quiet)
 	products := sample.Products()
@@ -43,29 +42,21 @@ func TestLostAcknowledgementsOfAWholePrefetch(t *testing.T) {
 	for i := range n {
 		body := fmt.Appendf(nil, `{"user_id":7,"event_type":"product_view","product_id":%d,"occurred_at":"2026-02-10T14:30:00+00:00","message_id":"m%06d"}`, products[i%len(products)].ID, i)
 		e, err := profile.ParseEvent(body, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		all = append(all, names.EventMessage(body, &e))
 	}
 	for _, err := range pub.Publish(t.Context(), all) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	j := newJob(t, products, 16)
 	ports, err := pipeline.Ports(j.laws, j.store, j.shop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ports.Log = quiet
 	windows := j.windows
 	windows.Clock = shard.WallClock
 	windows.Window, windows.MaxDelay = 50*time.Millisecond, 100*time.Millisecond
 	p, err := pipeline.New(windows, j.laws, ports)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	proxy := rabbittest.NewProxy(t, b.Address())
 	c, err := consume.New(consume.Config{
 		DSN: rabbittest.DSN(proxy.Address(), vhost), Names: names, Identity: rabbit.ThisProcess("test"),
@@ -73,9 +64,7 @@ func TestLostAcknowledgementsOfAWholePrefetch(t *testing.T) {
 		Timing: rabbit.Timing{Heartbeat: 4 * time.Second, Write: 2 * time.Second, Connect: 3 * time.Second, BackoffMin: 50 * time.Millisecond, BackoffMax: 200 * time.Millisecond},
 	},
 		consume.Ports{DeadLetters: deadletter.Queue{Publisher: pub, Names: names}, Retries: consume.InProcess{}, Log: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var mu sync.Mutex
 	var first []profile.Delivery
 	at := map[profile.Digest]int{} // in first
@@ -105,15 +94,13 @@ func TestLostAcknowledgementsOfAWholePrefetch(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx, consume.Events(deliver)) }()
 	s := p.Processor.Stats()
-	waitUntil(t, "all are folded", func() bool { return s.Of(engine.Folded) >= int64(n) })
-	waitUntil(t, "heartbeats give the connection up", func() bool { return c.Ready() != nil })
+	must.Hold(t, "all are folded", func() bool { return s.Of(engine.Folded) >= int64(n) })
+	must.Hold(t, "heartbeats give the connection up", func() bool { return c.Ready() != nil })
 	proxy.Cut() // the acknowledgements under way are lost for good
 	proxy.Thaw()
-	waitUntil(t, "all have come again", func() bool { return s.Of(engine.Folded)+s.Of(engine.Duplicate) >= int64(2*n) })
+	must.Hold(t, "all have come again", func() bool { return s.Of(engine.Folded)+s.Of(engine.Duplicate) >= int64(2*n) })
 	stored, err := j.store.Load(t.Context(), []int32{7})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Logf("published %d, folded %d, duplicates %d, event_count %d", n, s.Of(engine.Folded), s.Of(engine.Duplicate), stored[0].EventCount)
 	if stored[0].EventCount != int64(n) {
 		t.Errorf("%d events were folded twice", stored[0].EventCount-int64(n))
@@ -123,14 +110,4 @@ func TestLostAcknowledgementsOfAWholePrefetch(t *testing.T) {
 	p.Router.Drain(context.Background())
 	c.Close(context.Background())
 	pub.Close(context.Background())
-}
-
-// waitUntil waits for a condition; the limit only bounds a failure.
-func waitUntil(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(5 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("not within five minutes: %s", what)
-		}
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"keyfold/engine/breaker"
 	"keyfold/engine/metric"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/pipeline"
 	"keyfold/shard"
 	sink "keyfold/sink/memory"
@@ -89,18 +90,12 @@ func sickPipeline(t *testing.T, store sickStore, probe func(context.Context) err
 	config := breaker.DefaultConfig()
 	config.HoldMax = 10 * time.Minute
 	b, err := breaker.New(config, probe, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ports, err := pipeline.Ports(j.laws, pipeline.ObserveProfiles(b.Group, store), j.shop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ports.WaitForStore = b.Wait
 	p, err := pipeline.New(j.windows, j.laws, ports)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p, b, j
 }
 
@@ -113,9 +108,7 @@ func TestReadsDoNotHideThatNoWriteSucceeds(t *testing.T) {
 		p, b, _ := sickPipeline(t, store, func(context.Context) error { return noWrite })
 		v := &verdicts{all: map[string][]engine.Verdict{}}
 		for i := range 20 {
-			if err := p.Deliver(t.Context(), []profile.Delivery{v.delivery(seen(int32(i+1), fmt.Sprint("id", i)))}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, p.Deliver(t.Context(), []profile.Delivery{v.delivery(seen(int32(i+1), fmt.Sprint("id", i)))}))
 			time.Sleep(700 * time.Millisecond)
 		}
 		time.Sleep(time.Minute)
@@ -144,9 +137,7 @@ func TestRetriesWaitForNoWindow(t *testing.T) {
 		v := &verdicts{all: map[string][]engine.Verdict{}}
 		first, retry := v.delivery(seen(1, "first")), v.delivery(seen(2, "retry"))
 		retry.Attempt = 2
-		if err := p.Deliver(t.Context(), []profile.Delivery{first, retry}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.Deliver(t.Context(), []profile.Delivery{first, retry}))
 		synctest.Wait()
 		v.mu.Lock()
 		if len(v.all["retry"]) != 1 || len(v.all["first"]) != 0 {
@@ -167,9 +158,7 @@ func TestSickUserAloneEnds(t *testing.T) {
 		opened := 0
 		p, b, _ := sickPipeline(t, store, func(context.Context) error { opened++; return nil })
 		v := &verdicts{all: map[string][]engine.Verdict{}}
-		if err := p.Deliver(t.Context(), []profile.Delivery{v.delivery(seen(13, "sick"))}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.Deliver(t.Context(), []profile.Delivery{v.delivery(seen(13, "sick"))}))
 		time.Sleep(40 * time.Minute) // beyond RabbitMQ's consumer timeout
 		v.mu.Lock()
 		if len(v.all["sick"]) != 1 {
@@ -192,15 +181,11 @@ func TestSickUserTakesMatesAlong(t *testing.T) {
 		for u := range int32(40) {
 			ds = append(ds, v.delivery(seen(u+1, fmt.Sprint("id", u+1))))
 		}
-		if err := p.Deliver(t.Context(), ds); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.Deliver(t.Context(), ds))
 		// healthy traffic keeps the breaker closed
 		for i := range 400 {
 			time.Sleep(100 * time.Millisecond)
-			if err := p.Deliver(t.Context(), []profile.Delivery{v.delivery(seen(int32(1000+i), fmt.Sprint("other", i)))}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, p.Deliver(t.Context(), []profile.Delivery{v.delivery(seen(int32(1000+i), fmt.Sprint("other", i)))}))
 		}
 		time.Sleep(2 * time.Minute)
 		v.mu.Lock()
@@ -233,25 +218,17 @@ func TestAwayCatalogueCostsNoAttempt(t *testing.T) {
 		j := newJob(t, sample.Products(), 8)
 		j.windows.Clock = shard.WallClock
 		b, err := breaker.New(breaker.DefaultConfig(), func(context.Context) error { return nil }, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		reads := metric.NewCalls()
 		ports, err := pipeline.Ports(j.laws, pipeline.ObserveProfiles(b.Group, j.store), pipeline.ObserveProducts(b.Group(), reads, awayShop{j.shop}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ports.WaitForStore = b.Wait
 		p, err := pipeline.New(j.windows, j.laws, ports)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		v := &verdicts{all: map[string][]engine.Verdict{}}
 		search := seen(2, "search")
 		search.Type, search.ProductID, search.Phrase = profile.Search, 0, "mug"
-		if err := p.Deliver(t.Context(), []profile.Delivery{v.delivery(seen(1, "view")), v.delivery(search)}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.Deliver(t.Context(), []profile.Delivery{v.delivery(seen(1, "view")), v.delivery(search)}))
 		time.Sleep(5 * time.Minute)
 		v.mu.Lock()
 		t.Logf("breaker %+v; view %v; search of another user %v", b.State(), v.all["view"], v.all["search"])
@@ -277,9 +254,7 @@ func TestStoreAwayWhileStopping(t *testing.T) {
 		store := sickStore{Profiles: sink.New(8), load: func([]int32) error { return down }}
 		p, b, _ := sickPipeline(t, store, func(context.Context) error { return down })
 		v := &verdicts{all: map[string][]engine.Verdict{}}
-		if err := p.Deliver(t.Context(), []profile.Delivery{v.delivery(seen(1, "a"))}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.Deliver(t.Context(), []profile.Delivery{v.delivery(seen(1, "a"))}))
 		b.Close() // cmd/keyfold/shutdown.go: before Drain
 		ctx, cancel := context.WithTimeout(context.Background(), 6*time.Second)
 		defer cancel()

@@ -12,6 +12,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/processor"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 	"keyfold/proof/oracle"
 	"keyfold/service/profile/pipeline"
@@ -32,15 +33,11 @@ type shop map[int32]profile.Product
 func newShop(t tb, products []profile.Product, dimensions int) shop {
 	t.Helper()
 	hash, err := vector.NewHash(dimensions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := shop{}
 	for _, p := range products {
 		vectors, err := hash.Embed(context.Background(), []string{catalog.EmbedText(p)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		p.Vector = vectors[0]
 		s[p.ID] = p
 	}
@@ -85,13 +82,9 @@ func newJob(t tb, products []profile.Product, dimensions int) *job {
 func (j *job) start(t tb) *pipeline.Pipeline {
 	t.Helper()
 	ports, err := pipeline.Ports(j.laws, j.store, j.shop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p, err := pipeline.New(j.windows, j.laws, ports)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 
@@ -112,12 +105,8 @@ func (j *job) fold(t tb, events []profile.Event, chunk int) (*queue.Queue, *pipe
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := <-drained; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, <-drained)
 	return q, p
 }
 
@@ -145,13 +134,9 @@ func sampleEvents(t tb, c sample.Config) []profile.Event {
 func newOracle(t tb, config profile.Config, products []profile.Product, events []profile.Event) *oracle.Oracle {
 	t.Helper()
 	o, err := oracle.New(config, products)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range events {
-		if err := o.AddEvent(&events[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, o.AddEvent(&events[i]))
 	}
 	return o
 }
@@ -195,9 +180,7 @@ func TestAnyBatchingEqualsTheReference(t *testing.T) {
 		if f, d := q.Count(engine.Folded), q.Count(engine.Duplicate); f != int64(o.Folded) || d != int64(o.Repeated) {
 			t.Fatalf("%d folded and %d duplicates, want %d and %d", f, d, o.Folded, o.Repeated)
 		}
-		if err := o.CheckAll(j.profiles()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, o.CheckAll(j.profiles()))
 	})
 }
 

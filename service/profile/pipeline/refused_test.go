@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/pipeline"
 	"keyfold/shard"
 	sink "keyfold/sink/memory"
@@ -25,13 +26,9 @@ func TestRefusedDeliveriesAreHeld(t *testing.T) {
 		j := newJob(t, nil, 8)
 		j.windows.Clock, j.windows.MaxHeld = shard.WallClock, 2*shard.Chunk
 		ports, err := pipeline.Ports(j.laws, store, j.shop)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		p, err := pipeline.New(j.windows, j.laws, ports)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		v := verdicts{all: map[string][]engine.Verdict{}}
 		var ds []profile.Delivery
 		for i := range 3*shard.Chunk + 1 {

@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/proof/queue"
 	"keyfold/shard"
 	"keyfold/source/sample"
@@ -54,12 +55,8 @@ func TestLimit_100000OpenWindows(t *testing.T) {
 	if s.HeldItems != users || s.HeldBytes > j.windows.MaxHeldBytes {
 		t.Errorf("%d events of %d bytes are held", s.HeldItems, s.HeldBytes)
 	}
-	if err := p.Router.Drain(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ran; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Router.Drain(context.Background()))
+	must.OK(t, <-ran)
 	if n := q.Count(engine.Folded); n != int64(users) {
 		t.Errorf("%d folded, want %d", n, users)
 	}
@@ -92,12 +89,8 @@ func TestLimit_ByteBudgetHeld(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := <-drained; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, <-drained)
 	if most > j.windows.MaxHeldBytes || most < j.windows.MaxHeldBytes/4 {
 		t.Errorf("at most %d bytes were held, the budget is %d", most, j.windows.MaxHeldBytes)
 	}
@@ -132,18 +125,14 @@ func TestLimit_BodiesCount(t *testing.T) {
 	for i, e := range visits(t, 0, events) {
 		d := profile.Delivery{Event: e, Bytes: body, Settler: weighty{&held, body}}
 		held.Add(body)
-		if err := p.Deliver(t.Context(), []profile.Delivery{d}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.Deliver(t.Context(), []profile.Delivery{d}))
 		// The last one was let in as it fits, and what was settled for it is no
 		// longer counted here.
 		if n := held.Load(); n > budget {
 			t.Fatalf("after %d events %d bytes of bodies are held, the budget is %d", i+1, n, budget)
 		}
 	}
-	if err := p.Router.Drain(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Router.Drain(context.Background()))
 	if n := held.Load(); n != 0 {
 		t.Errorf("%d bytes have no verdict", n)
 	}

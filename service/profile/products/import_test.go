@@ -13,6 +13,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/products"
 	"keyfold/source/catalog"
 	"keyfold/source/vector"
@@ -68,9 +69,7 @@ const dimensions = 16
 func newImport(t *testing.T) (*products.Import, *store, *embedder) {
 	t.Helper()
 	hash, err := vector.NewHash(dimensions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s, e := &store{products: map[int32]profile.Product{}}, &embedder{Embedder: hash, name: "one"}
 	return &products.Import{Store: s, Known: s, Dimensions: dimensions, Embedder: e}, s, e
 }

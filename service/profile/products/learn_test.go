@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/outbox"
 )
 
@@ -67,9 +68,7 @@ func ids(all ...int32) (times []profile.ProductTime) {
 func learn(t *testing.T, l Learning, catalogue []profile.ProductTime, history ...outbox.Interaction) *Lesson {
 	t.Helper()
 	lesson, err := l.Learn(t.Context(), sequence(nil, catalogue...), sequence(nil, history...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return lesson
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // popularWorld is a world of so many products, of which a third had events.
@@ -104,9 +105,7 @@ func TestPopularityInALargeCatalogue(t *testing.T) {
 		o := DefaultOptions()
 		o.Popularity, o.K = popularity, 50
 		a, err := r.ForUser(t.Context(), 7, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got := ids(a)
 		for _, p := range w.byAll(products, o) {
 			all++
@@ -148,13 +147,9 @@ func TestPopularityNeedsTheHistory(t *testing.T) {
 	w := popularWorld(t, 60)
 	o := DefaultOptions()
 	alone, err := New(DefaultConfig(), Ports{Profiles: w, Products: InMemory{w.products}, Laws: w.laws})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plain, err := alone.ForUser(t.Context(), 7, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	o.Popularity = 0.5
 	if _, err := alone.ForUser(t.Context(), 7, o); engine.ReasonOf(err) != "no_history" || engine.KindOf(err) != engine.Permanent {
 		t.Errorf("without a history: %v", err)
@@ -165,9 +160,7 @@ func TestPopularityNeedsTheHistory(t *testing.T) {
 	}
 	h := &counting{world: w, err: fmt.Errorf("%w: it is down", engine.ErrAway)}
 	r, err := New(DefaultConfig(), Ports{Profiles: w, Products: InMemory{w.products}, History: h, Laws: w.laws})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := r.ForUser(t.Context(), 7, o); !errors.Is(err, ErrHistory) {
 		t.Errorf("while the history is away: %v", err)
 	}
@@ -193,9 +186,7 @@ func TestEqualCosinesGoByPopularity(t *testing.T) {
 	c := DefaultConfig()
 	c.PopularTTL = 0
 	r, err := New(c, Ports{Profiles: w, Products: InMemory{w.products}, History: w, Phrases: w, Laws: w.laws})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	a, err := r.ForUser(t.Context(), 7, o)
 	if err != nil || !slices.Equal(ids(a), []int32{417, 555, 249}) || a.Popularity != 0 {
 		t.Fatalf("%+v, %v", a, err)
@@ -224,9 +215,7 @@ func TestNoAnswerWaitsForTheOrderOfEqualProducts(t *testing.T) {
 		w.products.Put(profile.Product{ID: 9, Name: "the same", Vector: narrow(unit)})
 		h := &counting{world: w, takes: 10 * time.Second}
 		r, err := New(DefaultConfig(), Ports{Profiles: w, Products: InMemory{w.products}, History: h, Phrases: w, Laws: w.laws})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		began := time.Now()
 		for _, first := range []int32{5, 5, 9} {
 			a, err := r.ForUser(t.Context(), 7, DefaultOptions())

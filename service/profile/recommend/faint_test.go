@@ -7,15 +7,14 @@ import (
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 )
 
 // returned is a type of events that take others back.
 func returned(t *testing.T, w *world) profile.EventType {
 	t.Helper()
 	types, err := profile.AddEventTypes([]profile.OwnType{{Name: "recommend_return", Weight: -1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w.laws.Weights[types[0]] = -1
 	return types[0]
 }
@@ -37,9 +36,7 @@ func TestSecondVectorThatWasTakenBack(t *testing.T) {
 		o := DefaultOptions()
 		o.Mix = 0
 		plain, err := r.ForUser(t.Context(), 7, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		o.Mix, o.Explain = 0.5, true
 		mixed, err := r.ForUser(t.Context(), 7, o)
 		if err != nil || mixed.Mix != 0 || !slices.Equal(ids(mixed), ids(plain)) {

@@ -20,6 +20,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/explain"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/explanation"
 	"keyfold/source/catalog/index"
 )
@@ -89,9 +90,7 @@ func (w *world) Resolve(_ context.Context, phrases []string) []engine.Resolved {
 
 func (w *world) recommender(t *testing.T) *Recommender {
 	r, err := New(DefaultConfig(), Ports{Profiles: w, Products: InMemory{w.products}, History: w, Phrases: w, Laws: w.laws})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r
 }
 
@@ -112,9 +111,7 @@ func (w *world) fold(t *testing.T) {
 	var steps []profile.Step
 	for _, e := range events {
 		weight, err := w.laws.Weights.Of(e.Type)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		vector := w.Resolve(t.Context(), []string{e.Phrase})[0].Vector
 		if e.ProductID != 0 {
 			_, vector, _ = w.products.Product(e.ProductID)
@@ -274,9 +271,7 @@ func TestColdStart(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	alone, err := New(DefaultConfig(), Ports{Profiles: w, Products: InMemory{w.products}, Laws: w.laws})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if a, err := alone.ForUser(t.Context(), 9, o); err != nil || len(a.Products) != 0 || !strings.Contains(a.Note, "history") {
 		t.Errorf("without a history: %+v, %v", a, err)
 	}
@@ -319,9 +314,7 @@ func TestStoreAway(t *testing.T) {
 		synctest.Wait()
 		w.away = nil
 		strict, err := New(c, Ports{Profiles: w, Products: InMemory{w.products}, History: w, Laws: w.laws})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := strict.ForUser(t.Context(), 7, o); err != nil {
 			t.Error(err)
 		}
@@ -473,9 +466,7 @@ func TestFirstCountIsShared(t *testing.T) {
 		w := newWorld()
 		h := &counting{world: w, takes: 10 * time.Second, err: fmt.Errorf("%w: it is down", engine.ErrAway)}
 		r, err := New(DefaultConfig(), Ports{Profiles: w, Products: InMemory{w.products}, History: h, Laws: w.laws})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		began := time.Now()
 		var all sync.WaitGroup
 		for range 50 {
@@ -503,9 +494,7 @@ func TestFirstCountOutlivesItsRequest(t *testing.T) {
 		w := newWorld()
 		h := &counting{world: w, takes: 10 * time.Second}
 		r, err := New(DefaultConfig(), Ports{Profiles: w, Products: InMemory{w.products}, History: h, Laws: w.laws})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for n := range 8 {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			began := time.Now()
@@ -600,9 +589,7 @@ func TestStoreHangs(t *testing.T) {
 		w.did(t, profile.ProductPurchase, 5, "", time.Hour)
 		h := &hanging{world: w}
 		r, err := New(DefaultConfig(), Ports{Profiles: h, Products: InMemory{w.products}, Laws: w.laws})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ask := func() *Answer {
 			began := time.Now()
 			a, err := r.ForUser(t.Context(), 7, DefaultOptions())
@@ -661,9 +648,7 @@ func TestReasonsWithoutAPhrase(t *testing.T) {
 		note    bool
 	}{{engine.PermanentError("phrase_rejected", errors.New("never")), 1, false}, {errors.New("not now"), 0, true}, {engine.ConfigurationError("no_key", errors.New("never")), 0, true}} {
 		r, err := New(DefaultConfig(), Ports{Profiles: w, Products: InMemory{w.products}, History: w, Phrases: failing{test.err}, Laws: w.laws})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		a, err := r.ForUser(t.Context(), 7, o)
 		if err != nil || (a.Note != "") != test.note || len(a.Products) != 10 || len(a.Products[0].Because) != test.reasons {
 			t.Errorf("%v: %+v, %v", test.err, a, err)
@@ -694,9 +679,7 @@ func TestBesideEachOther(t *testing.T) {
 	w.counts = map[int32]int64{3: 5}
 	flaky := &flaky{world: w}
 	r, err := New(DefaultConfig(), Ports{Profiles: flaky, Products: InMemory{w.products}, History: w, Phrases: w, Laws: w.laws})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := r.ForUser(t.Context(), 7, DefaultOptions()); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 )
 
 var quiet = cli.Streams{Stdout: io.Discard, Stderr: io.Discard}
@@ -53,12 +54,8 @@ func one(err error) iter.Seq2[*profile.Profile, error] {
 func TestExportReplacesALinksTarget(t *testing.T) {
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
-	if err := errors.Join(os.WriteFile(target, []byte("old"), 0o644), os.Symlink(target, link)); err != nil {
-		t.Fatal(err)
-	}
-	if err := Export(link, quiet, one(nil)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.WriteFile(target, []byte("old"), 0o644), os.Symlink(target, link)))
+	must.OK(t, Export(link, quiet, one(nil)))
 	info, err := os.Lstat(link)
 	if err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link became %v (%v)", info.Mode(), err)
@@ -73,9 +70,7 @@ func TestExportReplacesALinksTarget(t *testing.T) {
 
 func TestExportIntoAPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mkfifo(pipe, 0o600))
 	line := make(chan string, 1)
 	go func() {
 		f, err := os.Open(pipe)
@@ -87,9 +82,7 @@ func TestExportIntoAPipe(t *testing.T) {
 		text, _ := bufio.NewReader(f).ReadString('\n')
 		line <- text
 	}()
-	if err := Export(pipe, quiet, one(nil)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Export(pipe, quiet, one(nil)))
 	if got := <-line; len(got) < 10 || got[0] != '{' {
 		t.Errorf("the reader got %q", got)
 	}
@@ -100,9 +93,7 @@ func TestExportIntoAPipe(t *testing.T) {
 
 func TestFailedExportLeavesTheOldFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "profiles")
-	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("old"), 0o600))
 	if err := Export(path, quiet, one(errors.New("cut off"))); err == nil {
 		t.Error("a failed read was exported")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/catalog"
 )
 
@@ -41,9 +42,7 @@ func TestViewOfAMix(t *testing.T) {
 		}
 	}
 	v, err := NewProfileView(t.Context(), store, 7, 2, 0.25, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var out bytes.Buffer
 	console := cli.Console{Streams: cli.Streams{Stdout: &out}}
 	if err := console.Emit(nil, v.Print); err != nil || !strings.Contains(out.String(), "half-life 1m0s, mass 0.5000, cosine to the first 0.000") ||

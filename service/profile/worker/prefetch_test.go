@@ -13,6 +13,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/service/profile/worker"
 )
 
@@ -101,9 +102,7 @@ func TestSearchesWaitAndProductEventsDoNot(t *testing.T) {
 		}
 		r := worker.NewPrefetcher(s, time.Minute, w.deliver)
 		for range 2 {
-			if err := r.Deliver(t.Context(), []profile.Delivery{w.event("s1", "mug"), w.event("v", ""), w.event("s2", "hangs"), w.event("s3", "mug")}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, r.Deliver(t.Context(), []profile.Delivery{w.event("s1", "mug"), w.event("v", ""), w.event("s2", "hangs"), w.event("s3", "mug")}))
 		}
 		synctest.Wait()
 		if got := w.all(); !slices.Equal(got, []string{"v", "v"}) || r.Waiting() != 6 {
@@ -139,9 +138,7 @@ func TestFailureAnswersTheFlush(t *testing.T) {
 		defer r.Close()
 		search := func(id string) {
 			t.Helper()
-			if err := r.Deliver(t.Context(), []profile.Delivery{w.event(id, "mug")}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, r.Deliver(t.Context(), []profile.Delivery{w.event(id, "mug")}))
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
@@ -179,9 +176,7 @@ func TestLateSearchGoesOn(t *testing.T) {
 		s := newService(time.Hour)
 		r := worker.NewPrefetcher(s, 3*time.Second, w.deliver)
 		defer r.Close()
-		if err := r.Deliver(t.Context(), []profile.Delivery{w.event("s", "mug")}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.Deliver(t.Context(), []profile.Delivery{w.event("s", "mug")}))
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		if got := w.all(); !slices.Equal(got, []string{"s"}) || r.Waiting() != 0 {
@@ -283,9 +278,7 @@ func TestReleaseIntoFullWindows(t *testing.T) {
 			return w.deliver(ctx, deliveries)
 		}
 		r := worker.NewPrefetcher(newService(time.Hour), time.Hour, full)
-		if err := r.Deliver(t.Context(), []profile.Delivery{w.event("a", "red shoes"), w.event("b", "hat")}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.Deliver(t.Context(), []profile.Delivery{w.event("a", "red shoes"), w.event("b", "hat")}))
 		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 		defer cancel()
 		began := time.Now()

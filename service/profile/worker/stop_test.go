@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 
 	"keyfold/engine"
@@ -87,9 +88,7 @@ func TestStopWhileStoreAndBrokerAreSilent(t *testing.T) {
 		go func() { ended <- w.Run(ctx) }()
 		<-w.started
 		event := profile.Event{UserID: 1, ProductID: 1, Type: profile.ProductView, MessageID: "a", OccurredAt: engine.Now()}
-		if err := w.deliver(ctx, []profile.Delivery{{Event: event, Settler: ignored{}}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.deliver(ctx, []profile.Delivery{{Event: event, Settler: ignored{}}}))
 		time.Sleep(time.Second)
 		stop()
 		began := time.Now()
@@ -145,9 +144,7 @@ func TestStoreThatComesBackEmpty(t *testing.T) {
 		go func() { ended <- w.Run(ctx) }()
 		<-w.started
 		event := profile.Event{UserID: 1, ProductID: 1, Type: profile.ProductView, MessageID: "a", OccurredAt: engine.Now()}
-		if err := w.deliver(ctx, []profile.Delivery{{Event: event, Settler: ignored{}}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.deliver(ctx, []profile.Delivery{{Event: event, Settler: ignored{}}}))
 		time.Sleep(w.config.Shard.Window + w.config.Breaker.Silence + 2*w.config.Breaker.MinPause)
 		if err := w.Ready(); !errors.Is(err, errNotSetUp) {
 			t.Errorf("ready: %v", err)

@@ -16,6 +16,7 @@ import (
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/processor"
 	"keyfold/internal/settings"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/service/profile/worker"
@@ -89,9 +90,7 @@ func (s *streamSite) setUp(streams int) {
 	err := topology.Setup(s.T.Context(), s.DSN, topology.Config{
 		Names: s.Names, QueueType: topology.Classic, Streams: streams, RetryDelays: rabbit.RetryDelays(retryDelay, 2),
 	})
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 }
 
 // publish sends events of random users, by slot or to the exchange of events.
@@ -109,9 +108,7 @@ func (s *streamSite) publish(n int, bySlot bool, kind profile.EventType) {
 		body := fmt.Appendf(nil, `{"user_id":%d,"event_type":"%s",%s,"occurred_at":"2026-02-10T14:30:%02d+00:00","message_id":"event %d"}`,
 			user+1, kind, what, s.number%60, s.number)
 		e, err := profile.ParseEvent(body, time.Now())
-		if err != nil {
-			s.T.Fatal(err)
-		}
+		must.OK(s.T, err)
 		if messages[i] = s.Names.EventMessage(body, &e); bySlot {
 			messages[i] = s.Names.StreamMessage(body, &e)
 		}
@@ -122,9 +119,7 @@ func (s *streamSite) publish(n int, bySlot bool, kind profile.EventType) {
 func (s *streamSite) send(messages []rabbit.Message) {
 	s.T.Helper()
 	for _, err := range s.publisher.Publish(s.T.Context(), messages) {
-		if err != nil {
-			s.T.Fatal(err)
-		}
+		must.OK(s.T, err)
 	}
 }
 
@@ -189,9 +184,7 @@ func (s *streamSite) profilesOf(store inMemory) []*profile.Profile {
 		ids[i] = int32(i + 1)
 	}
 	all, err := store.Load(context.Background(), ids)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	return all
 }
 
@@ -260,9 +253,7 @@ func TestRewindChangesNothing(t *testing.T) {
 			if err == nil {
 				err = s.store.Rewind(t.Context(), name, seen, profile.Position{})
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 		}
 	}
 	replayed := func(w *running) {
@@ -300,9 +291,7 @@ func TestRebuildFromTheLog(t *testing.T) {
 	names, anew := s.Names.Rebuild("anew"), inMemory{memory.New(dimensions)}
 	s.attempts = 12 // more than there is time for until the phrases are had
 	err := topology.Setup(t.Context(), s.DSN, topology.Config{Names: names.WithoutSlots(), QueueType: topology.Classic, RetryDelays: rabbit.RetryDelays(retryDelay, s.attempts)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var failing atomic.Bool
 	failing.Store(true)
 	rebuild := s.workOn(names, "anew", anew, &failing)
@@ -451,9 +440,7 @@ func TestStreamThatLostItsEnd(t *testing.T) {
 	s.mark(1000, 0)
 	seen := s.position()
 	lost := profile.Position{Offset: 250, Chunk: profile.Fingerprint{First: 240, Timestamp: engine.Now(), CRC: 1}}
-	if err := s.store.Rewind(t.Context(), s.stream(), seen, lost); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.store.Rewind(t.Context(), s.stream(), seen, lost))
 	time.Sleep(5 * time.Millisecond) // chunks of one millisecond cannot be told by time
 	sent := slices.Clone(s.sent[:])
 	s.publish(100, true, profile.ProductView)
@@ -472,9 +459,7 @@ func TestStreamThatLostItsEnd(t *testing.T) {
 	}
 	// What was folded under the marks of the first epoch is not read under those of the second.
 	sitetest.Eventually(t, "the position is stored", func() bool { return s.position().Offset == 300 })
-	if err := s.store.Rewind(t.Context(), s.stream(), s.position(), profile.Position{Epoch: profile.Epoch{Number: 1, From: 200}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.store.Rewind(t.Context(), s.stream(), s.position(), profile.Position{Epoch: profile.Epoch{Number: 1, From: 200}}))
 	sitetest.Eventually(t, "it is read again", func() bool { return next.Stats().Processor.Replayed.Load() >= 100 })
 	next.end(t)
 	if n := next.Stats().Streams.Delivered.Load(); n != 200 {
@@ -516,9 +501,7 @@ func (s *streamSite) mark(next uint64, ago time.Duration) {
 		changed.Version++
 		changed.WrittenAt -= engine.Millis(ago.Milliseconds())
 		changed.Marks = profile.Marks{{Stream: p.Marks[len(p.Marks)-1].Stream, Next: next}}
-		if err := s.store.Swap(s.T.Context(), []*profile.Profile{&changed})[0]; err != nil {
-			s.T.Fatal(err)
-		}
+		must.OK(s.T, s.store.Swap(s.T.Context(), []*profile.Profile{&changed})[0])
 	}
 }
 
@@ -536,9 +519,7 @@ func (s *streamSite) stream() string { return s.Names.StreamQueue(rabbit.Stream{
 func (s *streamSite) position() profile.Position {
 	s.T.Helper()
 	at, err := s.store.LoadPosition(s.T.Context(), s.stream())
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	return at
 }
 
@@ -547,13 +528,9 @@ func (s *streamSite) changed() *reader.Change {
 	s.T.Helper()
 	client := stream.Config{URI: rabbittest.StreamURI(s.Broker.StreamAddress(), s.VHost), Timing: sitetest.Quick}
 	states, err := reader.Look(s.T.Context(), client, s.Names)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	c, err := reader.Changed(s.T.Context(), client, s.Names, states[0], s.position(), s.store.Load)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	return c
 }
 
@@ -564,9 +541,7 @@ func (s *streamSite) accept() *reader.Change {
 	if c == nil {
 		s.T.Fatal("the stream has not changed")
 	}
-	if err := s.store.Rewind(s.T.Context(), s.stream(), c.Seen, c.To); err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, s.store.Rewind(s.T.Context(), s.stream(), c.Seen, c.To))
 	if err := s.store.Rewind(s.T.Context(), s.stream(), c.Seen, c.To); !errors.Is(err, engine.ErrConflict) {
 		s.T.Fatalf("accepted twice: %v", err)
 	}

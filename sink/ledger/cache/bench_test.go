@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger/cache"
 	"keyfold/sink/ledger/memory"
 	"keyfold/sink/ledgertest"
@@ -35,9 +36,7 @@ func BenchmarkLoadCached(b *testing.B) {
 	if _, err := l.Load(ctx, ask); err != nil {
 		b.Fatal(err)
 	}
-	if err := l.Commit(ctx, []notify.Change{fullChange("a")}, nil)[0]; err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, l.Commit(ctx, []notify.Change{fullChange("a")}, nil)[0])
 	b.ReportAllocs()
 	for b.Loop() {
 		if s, err := l.Load(ctx, ask); err != nil || s[0].Version != 1 {

@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger/cache"
 	"keyfold/sink/ledger/memory"
 	"keyfold/sink/ledgertest"
@@ -85,9 +86,7 @@ func TestConformance(t *testing.T) {
 func stale(t *testing.T, l notify.Ledger, user string, events ...uuid.UUID) notify.Standing {
 	t.Helper()
 	all, err := l.Load(ctx, []notify.Ask{{User: user, Events: events, Stale: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return all[0]
 }
 

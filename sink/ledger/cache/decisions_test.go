@@ -17,6 +17,7 @@ import (
 	"keyfold/engine/notify/processor"
 	"keyfold/engine/notify/quiet"
 	"keyfold/engine/notify/rule"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/cache"
 	"keyfold/sink/ledger/memory"
@@ -97,9 +98,7 @@ func (w *world) apply(worker int, deliveries []processor.Delivery) (verdicts []s
 // due claims what is due; a digest is one delivery.
 func (w *world) due(t *rapid.T) (deliveries []processor.Delivery) {
 	all, err := w.store.Claim(ctx, w.now, w.now+60_000, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, d := range all {
 		at := slices.IndexFunc(deliveries, func(o processor.Delivery) bool {
 			return d.DigestKey != "" && o.Due[0].DigestKey == d.DigestKey && o.Due[0].DueAt == d.DueAt && o.User() == d.Event.UserID
@@ -116,16 +115,12 @@ func (w *world) due(t *rapid.T) (deliveries []processor.Delivery) {
 func (w *world) records(t *rapid.T) (all []notify.Record, users []notify.Standing) {
 	for _, user := range userNames {
 		for d, err := range w.store.Records(ctx, ledger.Filter{User: user, Oldest: true}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			d.Record.DecisionID = uuid.Nil
 			all = append(all, d.Record)
 		}
 		s, err := w.store.Load(ctx, []notify.Ask{{User: user}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		users = append(users, s[0])
 	}
 	return all, users
@@ -199,9 +194,7 @@ func drawDeliveries(t *rapid.T, events *[]*notify.Notification, now engine.Milli
 			`{"event_id":%q,"user_id":%q,"event_type":%q,"title":"Order %d","source":"shop","channel":["push"],"timestamp":%q}`,
 			uuid.NewSHA1(uuid.Nil, fmt.Append(nil, step, i)), rapid.SampledFrom(userNames).Draw(t, "user"), kind,
 			rapid.IntRange(1, 5).Draw(t, "title"), now.Time().UTC().Format(time.RFC3339)), now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		*events = append(*events, e)
 		all = append(all, processor.Delivery{Event: e})
 	}
@@ -242,8 +235,6 @@ func newEvent(t testing.TB, user string) *notify.Notification {
 	e, err := notify.Parse(fmt.Appendf(nil,
 		`{"event_id":%q,"user_id":%q,"event_type":"SECURITY","title":"New device","source":"shop","channel":["push"],"timestamp":"2026-03-30T12:00:00Z"}`,
 		uuid.New(), user), noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return e
 }

@@ -11,24 +11,18 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger/cache"
 	"keyfold/sink/ledger/memory"
 	"keyfold/sink/ledgertest"
 )
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // The state that was written is the next one's, and no key is read for it.
 func TestWrittenStatesAreCached(t *testing.T) {
 	behind := &counting{Ledger: memory.New()}
 	l := cache.New(behind, 1<<20)
 	for range 10 {
-		must(t, write(t, l, "a"))
+		must.OK(t, write(t, l, "a"))
 	}
 	if n := behind.loads.Load(); n != 1 {
 		t.Errorf("%d loads, want the first one only", n)
@@ -65,8 +59,8 @@ func TestOldEntriesConflict(t *testing.T) {
 	} {
 		store := memory.New()
 		l := cache.New(store, 1<<20)
-		must(t, write(t, l, "a"))
-		must(t, change(store))
+		must.OK(t, write(t, l, "a"))
+		must.OK(t, change(store))
 		if err := write(t, l, "a"); !errors.Is(err, engine.ErrConflict) {
 			t.Errorf("%s: %v, want a conflict", name, err)
 		}
@@ -106,7 +100,7 @@ func TestUsersOfTwoWorkersAreNotCached(t *testing.T) {
 	for i := range rounds {
 		if err := write(t, workers[i%2], "a"); errors.Is(err, engine.ErrConflict) {
 			conflicts++
-			must(t, write(t, workers[i%2], "a"))
+			must.OK(t, write(t, workers[i%2], "a"))
 		}
 	}
 	if conflicts == 0 || conflicts > rounds/20 {
@@ -118,13 +112,13 @@ func TestEntriesAreBounded(t *testing.T) {
 	const limit = 50_000
 	l := cache.New(memory.New(), limit)
 	for i := range 1000 {
-		must(t, write(t, l, fmt.Sprint("user ", i)))
+		must.OK(t, write(t, l, fmt.Sprint("user ", i)))
 	}
 	users, bytes := l.Usage()
 	if users < 50 || users > 500 || bytes > limit || bytes < limit/2 {
 		t.Errorf("%d users, %d bytes", users, bytes)
 	}
-	must(t, write(t, l, "user 1"))
+	must.OK(t, write(t, l, "user 1"))
 }
 
 // Readers change what they were given, while writers go on.
@@ -132,7 +126,7 @@ func TestEntriesAreBounded(t *testing.T) {
 // Promise(ledger/cache)
 func TestNothingIsShared(t *testing.T) {
 	l := cache.New(memory.New(), 1<<20)
-	must(t, write(t, l, "a"))
+	must.OK(t, write(t, l, "a"))
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
@@ -188,11 +182,11 @@ func TestResponsesAreCached(t *testing.T) {
 		t.Helper()
 		e := ledgertest.Event("anna", notify.Update, start)
 		standing, err := store.Load(ctx, []notify.Ask{{User: "anna"}})
-		must(t, err)
+		must.OK(t, err)
 		d := ledgertest.Decide(e, standing[0].Version+1, 0, notify.Now, start)
 		state := &notify.State{DecidedAt: start}
-		must(t, store.Commit(ctx, []notify.Change{{User: "anna", Version: standing[0].Version, State: state, Decided: []notify.Decided{d}}}, nil)[0])
-		must(t, store.Apply(ctx, []notify.Report{{Event: e.ID, Status: notify.Delivered, Channel: notify.Push, At: start, Read: notify.WasOpened}})[0])
+		must.OK(t, store.Commit(ctx, []notify.Change{{User: "anna", Version: standing[0].Version, State: state, Decided: []notify.Decided{d}}}, nil)[0])
+		must.OK(t, store.Apply(ctx, []notify.Report{{Event: e.ID, Status: notify.Delivered, Channel: notify.Push, At: start, Read: notify.WasOpened}})[0])
 	}
 	report()
 	stale(t, l, "anna")
@@ -204,9 +198,9 @@ func TestResponsesAreCached(t *testing.T) {
 		s := stale(t, l, "anna")
 		e := ledgertest.Event("anna", notify.Update, start)
 		d := ledgertest.Decide(e, s.Version+1, 0, notify.Now, start)
-		must(t, l.Commit(ctx, []notify.Change{{User: "anna", Version: s.Version, State: &notify.State{DecidedAt: start}, Decided: []notify.Decided{d}}}, nil)[0])
+		must.OK(t, l.Commit(ctx, []notify.Change{{User: "anna", Version: s.Version, State: &notify.State{DecidedAt: start}, Decided: []notify.Decided{d}}}, nil)[0])
 		if i == 0 {
-			must(t, store.Apply(ctx, []notify.Report{{Event: e.ID, Status: notify.Delivered, Channel: notify.Push, At: start, Read: notify.WasOpened}})[0])
+			must.OK(t, store.Apply(ctx, []notify.Report{{Event: e.ID, Status: notify.Delivered, Channel: notify.Push, At: start, Read: notify.WasOpened}})[0])
 		}
 	}
 	if s := stale(t, l, "anna"); s.Responses == nil || s.Responses.Types[notify.Update].Opened != 2 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 )
 
@@ -41,13 +42,9 @@ func TestAMergeFollowsAUserWhoIsMergedMeanwhile(t *testing.T) {
 func TestAMergeLeavesNoVersionOfTheAlias(t *testing.T) {
 	l := New()
 	for range 2 {
-		if err := l.SetPreferences(t.Context(), "alias", notify.Preferences{Paused: true}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.SetPreferences(t.Context(), "alias", notify.Preferences{Paused: true}))
 	}
-	if err := l.SetPreferences(t.Context(), "into", notify.Preferences{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.SetPreferences(t.Context(), "into", notify.Preferences{}))
 	if _, err := ledger.MergeUsers(t.Context(), l, "alias", "into", 1); err != nil {
 		t.Fatal(err)
 	}

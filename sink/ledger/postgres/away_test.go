@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/rabbittest"
 
@@ -29,9 +30,9 @@ import (
 func TestServerIsKilledUnderLoad(t *testing.T) {
 	server := pgtest.Start(t)
 	l := openAt(t, server.URL("postgres"))
-	must(t, l.Setup(ctx))
+	must.OK(t, l.Setup(ctx))
 	_, err := l.EnsurePartitions(ctx, start, 1)
-	must(t, err)
+	must.OK(t, err)
 	stop := make(chan struct{})
 	answers := make([]map[uuid.UUID]error, 4)
 	var group sync.WaitGroup
@@ -59,13 +60,13 @@ func TestServerIsKilledUnderLoad(t *testing.T) {
 	server.Kill()
 	time.Sleep(10 * time.Millisecond) // calls fail meanwhile
 	server.Restart(t)
-	must(t, commitOne(l, one("last", notify.Now)))
+	must.OK(t, commitOne(l, one("last", notify.Now)))
 	close(stop)
 	group.Wait()
 	for _, all := range answers {
 		for id, answer := range all {
 			found, err := l.Find(ctx, []uuid.UUID{id})
-			must(t, err)
+			must.OK(t, err)
 			there := found[0].Outcome != 0
 			switch {
 			case answer == nil:
@@ -90,7 +91,7 @@ func TestFrozenServer(t *testing.T) {
 	server := pgtest.Shared(t)
 	proxy := rabbittest.NewProxy(t, server.Address())
 	l := openAt(t, strings.Replace(newURL(t), server.Address(), proxy.Address(), 1))
-	must(t, l.Check(ctx)) // connected
+	must.OK(t, l.Check(ctx)) // connected
 	l.Timeout = 100 * time.Millisecond
 	proxy.Freeze()
 	defer proxy.Thaw()
@@ -125,21 +126,21 @@ func TestNothingWasWritten(t *testing.T) {
 		answer := make(chan error, 1)
 		go func() { answer <- commitOne(l, oneAt("locked", 1, notify.Now, start)) }()
 		awaitLockWait(t, l)
-		must(t, held.Commit(ctx))
+		must.OK(t, held.Commit(ctx))
 		if err := <-answer; !errors.Is(err, engine.ErrConflict) || codeOf(err) != codeSerialization {
 			t.Errorf("the error is %v, want a conflict", err)
 		}
 	})
 	t.Run("deadlock", func(t *testing.T) {
 		l, held := lockedUser(t, "&deadlock_timeout=200ms")
-		must(t, commitOne(l, one("a", notify.Now)))
+		must.OK(t, commitOne(l, one("a", notify.Now)))
 		answer := make(chan []error, 1)
 		go func() {
 			answer <- l.Commit(ctx, []notify.Change{oneAt("a", 1, notify.Now, start), oneAt("locked", 1, notify.Now, start)}, nil)
 		}()
 		awaitLockWait(t, l)
 		_, err := held.Exec(ctx, "UPDATE notify_users SET version = version WHERE user_id = 'a'")
-		must(t, errors.Join(err, held.Rollback(ctx)))
+		must.OK(t, errors.Join(err, held.Rollback(ctx)))
 		for _, err := range <-answer {
 			if !errors.Is(err, engine.ErrConflict) || codeOf(err) != codeDeadlock {
 				t.Errorf("the error is %v, want a conflict", err)
@@ -151,7 +152,7 @@ func TestNothingWasWritten(t *testing.T) {
 		run(t, l, "ALTER FUNCTION notify_commit SET lock_timeout = '50ms'")
 		free := one("free", notify.Now)
 		answers := l.Commit(ctx, []notify.Change{oneAt("locked", 1, notify.Now, start), free}, nil)
-		must(t, answers[1])
+		must.OK(t, answers[1])
 		err := answers[0]
 		if engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrAway) || errors.Is(err, engine.ErrUnknown) || !strings.Contains(err.Error(), "idle in transaction") {
 			t.Errorf("the error is %v, want a transient one", err)
@@ -164,17 +165,17 @@ func TestNothingWasWritten(t *testing.T) {
 		if len(answers) != 1 || !errors.Is(answers[0], engine.ErrOwn) {
 			t.Errorf("beside a mark: %v, want the user's own error and the mark written", answers)
 		}
-		must(t, held.Rollback(ctx))
-		must(t, commitOne(l, oneAt("locked", 1, notify.Now, start)))
+		must.OK(t, held.Rollback(ctx))
+		must.OK(t, commitOne(l, oneAt("locked", 1, notify.Now, start)))
 		tx, err := l.pool.Begin(ctx) // a lock that is no change's
-		must(t, err)
+		must.OK(t, err)
 		_, err = tx.Exec(ctx, "LOCK TABLE notify_event_keys")
-		must(t, err)
+		must.OK(t, err)
 		answers = l.Commit(ctx, nil, ledgertest.Dispatched(sent))
 		if len(answers) != 1 || codeOf(answers[0]) != codeLocked || errors.Is(answers[0], engine.ErrOwn) {
 			t.Errorf("marks alone: %v, want that the call failed", answers)
 		}
-		must(t, tx.Rollback(ctx))
+		must.OK(t, tx.Rollback(ctx))
 	})
 }
 
@@ -191,9 +192,9 @@ func TestTransactionEndsAtItsTimeout(t *testing.T) {
 			t.Errorf("%s: %v, want away", name, err)
 		}
 	}
-	must(t, held.Rollback(ctx))
+	must.OK(t, held.Rollback(ctx))
 	l.Timeout = defaultTimeout // a connection is opened in place of the one that the timeout ended
-	must(t, l.SetPreferences(ctx, "locked", notify.Preferences{}))
+	must.OK(t, l.SetPreferences(ctx, "locked", notify.Preferences{}))
 }
 
 // lockedUser returns a ledger, and a transaction of another session that has locked the
@@ -201,14 +202,14 @@ func TestTransactionEndsAtItsTimeout(t *testing.T) {
 func lockedUser(t *testing.T, settings string) (*Ledger, pgx.Tx) {
 	t.Helper()
 	l := openAt(t, newURL(t)+settings)
-	must(t, commitOne(l, one("locked", notify.Now)))
+	must.OK(t, commitOne(l, one("locked", notify.Now)))
 	tx, err := l.pool.Begin(ctx)
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { _ = tx.Rollback(ctx) })
 	_, err = tx.Exec(ctx, "SET LOCAL deadlock_timeout = '1h'") // the commit is the one that ends
-	must(t, err)
+	must.OK(t, err)
 	_, err = tx.Exec(ctx, "UPDATE notify_users SET version = version WHERE user_id = 'locked'")
-	must(t, err)
+	must.OK(t, err)
 	return l, tx
 }
 
@@ -217,7 +218,7 @@ func awaitLockWait(t *testing.T, l *Ledger) {
 	t.Helper()
 	for range 2000 {
 		var n int
-		must(t, l.pool.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&n))
+		must.OK(t, l.pool.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&n))
 		if n > 0 {
 			return
 		}

@@ -12,6 +12,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/similar"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/sink/ledgertest"
 )
@@ -30,9 +31,9 @@ func BenchmarkFlush(b *testing.B) {
 	}
 	server := pgtest.Start(b, settings...)
 	l := openAt(b, server.URL("postgres"))
-	must(b, l.Setup(ctx))
+	must.OK(b, l.Setup(ctx))
 	_, err := l.EnsurePartitions(ctx, start, 2)
-	must(b, err)
+	must.OK(b, err)
 	f := &flusher{l: l, random: rand.New(rand.NewPCG(1, 2)), users: users, perFlush: perFlush, now: start}
 	for range users / perFlush { // most users are there
 		f.flush(b)
@@ -82,7 +83,7 @@ func (f *flusher) flush(b *testing.B) {
 	began := time.Now()
 	standings, err := f.l.Load(ctx, asks)
 	f.load += time.Since(began)
-	must(b, err)
+	must.OK(b, err)
 	changes := make([]notify.Change, len(asks))
 	for i, e := range events {
 		changes[i] = f.change(e, &standings[i])
@@ -92,7 +93,7 @@ func (f *flusher) flush(b *testing.B) {
 	f.commit += time.Since(began)
 	f.marks = nil
 	for i, err := range answers {
-		must(b, err)
+		must.OK(b, err)
 		if r := &changes[i].Decided[0].Record; r.Outcome == notify.Now {
 			f.marks = append(f.marks, notify.DispatchMark{Event: r.EventID})
 		}
@@ -123,13 +124,13 @@ func (f *flusher) printStatements(b *testing.B) {
 	rows, err := f.l.pool.Query(ctx, `SELECT format('%s ms, %s calls, %s kB of WAL: %s', round(total_exec_time), calls, round(wal_bytes / 1024),
 			left(regexp_replace(query, '\s+', ' ', 'g'), 60))
 		FROM pg_stat_statements ORDER BY total_exec_time DESC LIMIT 10`)
-	must(b, err)
+	must.OK(b, err)
 	for rows.Next() {
 		var line string
-		must(b, rows.Scan(&line))
+		must.OK(b, rows.Scan(&line))
 		fmt.Fprintln(os.Stderr, line)
 	}
 	var updates, hot int64
-	must(b, f.l.pool.QueryRow(ctx, "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'notify_users'").Scan(&updates, &hot))
+	must.OK(b, f.l.pool.QueryRow(ctx, "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'notify_users'").Scan(&updates, &hot))
 	fmt.Fprintf(os.Stderr, "%d of %d updates of users stayed on their page\n", hot, updates)
 }

@@ -4,17 +4,19 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 // The server may get the request to end a statement behind its end: the connection of a
 // statement whose context has ended takes no other one.
 func TestACancelledStatementsConnectionIsNotUsedAgain(t *testing.T) {
 	l, err := Open(newURL(t), 1)
-	must(t, err)
+	must.OK(t, err)
 	defer l.Close()
 	backend := func() (pid int) {
 		t.Helper()
-		must(t, l.pool.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid))
+		must.OK(t, l.pool.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid))
 		return pid
 	}
 	before := backend()

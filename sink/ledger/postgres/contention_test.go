@@ -12,6 +12,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledgertest"
 )
@@ -53,13 +54,13 @@ func contention(t *testing.T, l *Ledger, writers, users int) {
 	for user := range users {
 		name, n := fmt.Sprint(user), won[user].Load()
 		standing, err := l.Load(ctx, []notify.Ask{{User: name}})
-		must(t, err)
+		must.OK(t, err)
 		if standing[0].Version != n {
 			t.Errorf("user %s has version %d, and %d decisions were acknowledged", name, standing[0].Version, n)
 		}
 		var seq int64
 		for d, err := range l.Records(ctx, ledger.Filter{User: name, Oldest: true}) {
-			must(t, err)
+			must.OK(t, err)
 			if seq++; d.Record.Seq != seq {
 				t.Errorf("user %s: record %d has seq %d", name, seq, d.Record.Seq)
 			}
@@ -150,7 +151,7 @@ func TestOneEventOfManyUsers(t *testing.T) {
 	group.Wait()
 	n := 0
 	for _, err := range l.Records(ctx, ledger.Filter{}) {
-		must(t, err)
+		must.OK(t, err)
 		n++
 	}
 	if n != events || written.Load() != events {
@@ -164,7 +165,7 @@ func TestKnownOfADigest(t *testing.T) {
 	first := oneAt("a", 0, notify.Now, start)
 	first.Decided[0].Record.DigestID = uuid.Max
 	first.Decided = append(first.Decided, oneAt("a", 1, notify.Later, start).Decided...)
-	must(t, commitOne(l, first))
+	must.OK(t, commitOne(l, first))
 	var known *notify.KnownError
 	if err := commitOne(l, first); !errors.As(err, &known) || len(known.Known) != 2 {
 		t.Fatalf("the answer is %v", err)

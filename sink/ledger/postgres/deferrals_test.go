@@ -12,6 +12,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledgertest"
 )
 
@@ -123,14 +124,14 @@ func TestADigestIsNotClaimedInHalves(t *testing.T) {
 	l := openNew(t)
 	fillDeferrals(t, l, 3, 0) // one digest
 	tx, err := l.pool.Begin(ctx)
-	must(t, err)
+	must.OK(t, err)
 	defer func() { _ = tx.Rollback(ctx) }()
 	_, err = tx.Exec(ctx, "SELECT FROM notify_deferrals ORDER BY event_id LIMIT 1 FOR UPDATE")
-	must(t, err)
+	must.OK(t, err)
 	if part, err := l.Claim(ctx, start, start+60_000, 9); err != nil || len(part) > 0 {
 		t.Errorf("%d items of 3 were claimed, %v", len(part), err)
 	}
-	must(t, tx.Rollback(ctx))
+	must.OK(t, tx.Rollback(ctx))
 	if whole, err := l.Claim(ctx, start, start+60_000, 9); err != nil || len(whole) != 3 || whole[0].DigestKey == "" {
 		t.Errorf("then %d of 3, %v", len(whole), err)
 	}
@@ -143,10 +144,10 @@ func TestClaimsWaitForNothing(t *testing.T) {
 	l := openNew(t)
 	fillDeferrals(t, l, 300, 0)
 	frozen, err := l.pool.Begin(ctx)
-	must(t, err)
-	defer func() { must(t, frozen.Rollback(ctx)) }()
+	must.OK(t, err)
+	defer func() { must.OK(t, frozen.Rollback(ctx)) }()
 	_, err = frozen.Exec(ctx, "SELECT notify_claim($1, $1, 100)", start.Time())
-	must(t, err)
+	must.OK(t, err)
 	all, err := l.Claim(ctx, start, start+60_000, 1000)
 	if err != nil || len(all) < 150 || len(all) > 200 { // the frozen claim has whole digests
 		t.Errorf("%d of the other 200 at most, %v", len(all), err)
@@ -165,14 +166,14 @@ func TestPlansOfDeferrals(t *testing.T) {
 	for range 4 {
 		scans, before := reads(t, l)
 		_, err := l.NextDue(ctx)
-		must(t, err)
+		must.OK(t, err)
 		after, next := reads(t, l)
 		if after != scans || next-before > int64(2*leased+10) {
 			t.Errorf("with %d leased, NextDue reads %d entries, and the table %d times", leased, next-before, after-scans)
 		}
 		began := time.Now()
 		all, err := l.Claim(ctx, start, start+engine.Millis(60_000), 500)
-		must(t, err)
+		must.OK(t, err)
 		scanned, claim := reads(t, l)
 		t.Logf("%d claimed in %v, with %d leased: %d entries were read", len(all), time.Since(began), leased, claim-next)
 		if scanned != scans || claim-next > int64(leased+len(all)) {
@@ -189,7 +190,7 @@ func reads(t *testing.T, l *Ledger) (scans, entries int64) {
 	run(t, l, "SELECT pg_stat_force_next_flush()")
 	run(t, l, "SELECT 1")
 	run(t, l, "SELECT pg_stat_clear_snapshot()")
-	must(t, l.pool.QueryRow(ctx, `SELECT t.seq_scan, i.idx_tup_read FROM pg_stat_user_tables t JOIN pg_stat_user_indexes i USING (relid)
+	must.OK(t, l.pool.QueryRow(ctx, `SELECT t.seq_scan, i.idx_tup_read FROM pg_stat_user_tables t JOIN pg_stat_user_indexes i USING (relid)
 		WHERE t.relname = 'notify_deferrals' AND i.indexrelname = 'notify_deferrals_due'`).Scan(&scans, &entries))
 	return scans, entries
 }

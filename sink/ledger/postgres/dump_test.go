@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/process"
 )
@@ -17,16 +18,16 @@ func TestADumpIsRestored(t *testing.T) {
 	before := openAt(t, url)
 	fillDeferrals(t, before, 40, 10)
 	for _, user := range []string{"alias", "into"} {
-		must(t, commitOne(before, one(user, notify.Never)))
+		must.OK(t, commitOne(before, one(user, notify.Never)))
 	}
 	mergeUsers(t, before, "alias", "into")
 	program := func(name string) string {
 		path, err := process.Find("postgresql-client", name)
-		must(t, err)
+		must.OK(t, err)
 		return path
 	}
 	dump, err := exec.CommandContext(ctx, program("pg_dump"), "--dbname="+url).Output()
-	must(t, err)
+	must.OK(t, err)
 	restored := server.URL(server.Database(t, ""))
 	psql := exec.CommandContext(ctx, program("psql"), "--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--output=/dev/null", "--dbname="+restored)
 	psql.Stdin = bytes.NewReader(dump)
@@ -34,15 +35,15 @@ func TestADumpIsRestored(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	l := openAt(t, restored)
-	must(t, l.Check(ctx))
+	must.OK(t, l.Check(ctx))
 	all, err := l.Claim(ctx, start, start+60_000, 100)
-	must(t, err)
+	must.OK(t, err)
 	if len(all) != 40 {
 		t.Errorf("%d of 40 due deferrals are there", len(all))
 	}
 	mergeUsers(t, l, "another", "into")
 	aliases, err := l.Aliases(ctx, "into")
-	must(t, err)
+	must.OK(t, err)
 	if len(aliases) != 2 || aliases[0].ID != "alias" || aliases[1].ID != "another" {
 		t.Errorf("aliases are %+v", aliases)
 	}

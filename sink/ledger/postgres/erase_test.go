@@ -8,6 +8,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/sink/ledger"
 )
@@ -20,12 +21,12 @@ func fillUser(t *testing.T, l *Ledger, user string, records int) (waiting notify
 	t.Helper()
 	// A day of which the keys alone are left.
 	_, err := l.EnsurePartitions(ctx, start-day, 1)
-	must(t, err)
-	must(t, commitOne(l, oneAt(user, 0, notify.Now, start-day)))
+	must.OK(t, err)
+	must.OK(t, commitOne(l, oneAt(user, 0, notify.Now, start-day)))
 	_, _, err = l.DropBefore(ctx, start)
-	must(t, err)
+	must.OK(t, err)
 
-	must(t, l.SetPreferences(ctx, user, notify.Preferences{Caps: notify.Caps{1, 2, 3}}))
+	must.OK(t, l.SetPreferences(ctx, user, notify.Preferences{Caps: notify.Caps{1, 2, 3}}))
 	for version := int64(2); version < int64(records); {
 		c := oneAt(user, version, notify.Never, start)
 		for len(c.Decided) < 500 {
@@ -33,7 +34,7 @@ func fillUser(t *testing.T, l *Ledger, user string, records int) (waiting notify
 			d.Record.DuplicateOf = c.Decided[0].Record.EventID
 			c.Decided = append(c.Decided, d)
 		}
-		must(t, commitOne(l, c))
+		must.OK(t, commitOne(l, c))
 		version += int64(len(c.Decided))
 	}
 	at := standingOf(t, l, user).Version
@@ -48,9 +49,9 @@ func fillUser(t *testing.T, l *Ledger, user string, records int) (waiting notify
 		c.Decided = append(c.Decided, d)
 		c.State.Marks = append(c.State.Marks, notify.Mark{EventID: d.Event.ID, Type: notify.Update, At: start, Print: d.Record.Print})
 	}
-	must(t, commitOne(l, c))
+	must.OK(t, commitOne(l, c))
 	for _, err := range l.Apply(ctx, []notify.Report{{Event: c.Decided[0].Event.ID, Status: notify.DeliveryFailed, At: start, Error: "no device of " + user}}) {
-		must(t, err)
+		must.OK(t, err)
 	}
 	return c.Decided[1]
 }
@@ -58,7 +59,7 @@ func fillUser(t *testing.T, l *Ledger, user string, records int) (waiting notify
 func standingOf(t *testing.T, l *Ledger, user string) notify.Standing {
 	t.Helper()
 	all, err := l.Load(ctx, []notify.Ask{{User: user, Deferrals: true}})
-	must(t, err)
+	must.OK(t, err)
 	return all[0]
 }
 
@@ -93,7 +94,7 @@ func TestErasureLeavesNoCopy(t *testing.T) {
 
 	alone(t, l)
 	read := scans(t, l)
-	must(t, l.Forget(ctx, user, start+5))
+	must.OK(t, l.Forget(ctx, user, start+5))
 	if n := scans(t, l) - read; n > 0 {
 		t.Errorf("the erasure read tables whole %d times", n)
 	}
@@ -107,7 +108,7 @@ func TestErasureLeavesNoCopy(t *testing.T) {
 	if len(named) != 2 || !strings.Contains(named[0], "notify_event_keys") || !strings.Contains(named[1], "notify_users: 1 rows") {
 		t.Errorf("the tombstone is in %v", named)
 	}
-	must(t, l.Forget(ctx, "other", start+5))
+	must.OK(t, l.Forget(ctx, "other", start+5))
 	if places := pgtest.Search(t, url, append(texts, "other")...); len(places) > 0 {
 		t.Errorf("after the erasure of all users: %v", places)
 	}
@@ -117,7 +118,7 @@ func TestErasureLeavesNoCopy(t *testing.T) {
 	// What comes late is stored without its texts.
 	c := oneAt("other", standingOf(t, l, "other").Version, notify.Never, start+9)
 	c.State.Erased = true
-	must(t, commitOne(l, c))
+	must.OK(t, commitOne(l, c))
 	if places := pgtest.Search(t, url, append(texts, "other")...); len(places) > 0 {
 		t.Errorf("after a late event: %v", places)
 	}
@@ -134,7 +135,7 @@ func TestInterruptedErasure(t *testing.T) {
 	waiting := fillUser(t, l, user, 1)
 	before := standingOf(t, l, user)
 	_, err := l.bury(ctx, user, start+5)
-	must(t, err)
+	must.OK(t, err)
 	if s := standingOf(t, l, user); !s.State.Erased || len(s.Deferred) > 0 || s.Version != before.Version+1 || s.Preferences.Caps != (notify.Caps{}) {
 		t.Errorf("the user is %+v", s)
 	}
@@ -152,7 +153,7 @@ func TestInterruptedErasure(t *testing.T) {
 		t.Error("there is nothing left to blank: the test shows nothing")
 	}
 	for range 2 {
-		must(t, l.Forget(ctx, user, start+6))
+		must.OK(t, l.Forget(ctx, user, start+6))
 		if places := pgtest.Search(t, url, user); len(places) > 0 {
 			t.Errorf("after the second call: %v", places)
 		}
@@ -170,17 +171,17 @@ func TestInterruptedErasure(t *testing.T) {
 // Promise(ledger/erasure)
 func TestTwoErasuresAtOnce(t *testing.T) {
 	l := openNew(t)
-	must(t, commitOne(l, one("a", notify.Later)))
+	must.OK(t, commitOne(l, one("a", notify.Later)))
 	locked, err := l.pool.Begin(ctx)
-	must(t, err)
+	must.OK(t, err)
 	_, err = locked.Exec(ctx, "SELECT FROM notify_users WHERE user_id = 'a' FOR UPDATE")
-	must(t, err)
+	must.OK(t, err)
 	ended := make(chan error, 2)
 	for range 2 {
 		go func() { ended <- l.Forget(ctx, "a", start) }()
 	}
 	waiting(t, l, 2)
-	must(t, locked.Rollback(ctx))
+	must.OK(t, locked.Rollback(ctx))
 	for range 2 {
 		if err := <-ended; err != nil {
 			t.Error(err)
@@ -196,7 +197,7 @@ func TestTombstonesAreTheSame(t *testing.T) {
 	l := openNew(t)
 	for _, user := range []string{"a", "17", " ", "Grüße", "\U0001F514", `'"\`, strings.Repeat("é", notify.MaxUserRunes)} {
 		var name string
-		must(t, l.pool.QueryRow(ctx, "SELECT notify_tombstone($1)", user).Scan(&name))
+		must.OK(t, l.pool.QueryRow(ctx, "SELECT notify_tombstone($1)", user).Scan(&name))
 		if name != notify.Tombstone(user) || len(name) <= notify.MaxUserRunes {
 			t.Errorf("%q: %s, want %s", user, name, notify.Tombstone(user))
 		}
@@ -208,18 +209,18 @@ func TestTombstonesOfBefore(t *testing.T) {
 	server := pgtest.Shared(t)
 	url := server.URL(server.Database(t, ""))
 	l := openAt(t, url)
-	must(t, l.setUp(ctx, 4))
+	must.OK(t, l.setUp(ctx, 4))
 	_, err := l.EnsurePartitions(ctx, start, 1)
-	must(t, err)
+	must.OK(t, err)
 	erased := ledger.Erased(start, start)
 	run(t, l, fmt.Sprintf(`INSERT INTO notify_users VALUES ('Kassandra-71', 3, '\x%x', now(), now()), ('other', 1, '', now(), NULL)`, erased.Append(nil)))
 	run(t, l, `INSERT INTO notify_event_keys VALUES (gen_random_uuid(), 'Kassandra-71', 0, gen_random_uuid(), NULL, 'NEVER', false, now())`)
-	must(t, l.Setup(ctx))
+	must.OK(t, l.Setup(ctx))
 	if places := pgtest.Search(t, url, "Kassandra-71"); len(places) > 0 {
 		t.Errorf("%v", places)
 	}
 	if s := standingOf(t, l, "Kassandra-71"); s.Version != 3 || !s.State.Erased {
 		t.Errorf("%+v", s)
 	}
-	must(t, commitOne(l, oneAt("other", 1, notify.Now, start)))
+	must.OK(t, commitOne(l, oneAt("other", 1, notify.Now, start)))
 }

@@ -12,6 +12,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledgertest"
@@ -26,7 +27,7 @@ const days = 90
 func spread(t testing.TB, l *Ledger, users int) (all []notify.Decided) {
 	t.Helper()
 	_, err := l.EnsurePartitions(ctx, start, days)
-	must(t, err)
+	must.OK(t, err)
 	var changes []notify.Change
 	for i := range users {
 		at := start + engine.Millis(i%(days-1))*day
@@ -42,7 +43,7 @@ func spread(t testing.TB, l *Ledger, users int) (all []notify.Decided) {
 	}
 	for part := range slices.Chunk(changes, 500) {
 		for _, err := range l.Commit(ctx, part, nil) {
-			must(t, err)
+			must.OK(t, err)
 		}
 	}
 	run(t, l, "ANALYZE")
@@ -56,12 +57,12 @@ func TestExplainingReadsFewPartitions(t *testing.T) {
 	r := newRelay(t, server.Address())
 	l := openAt(t, strings.Replace(newURL(t), server.Address(), r.Addr().String(), 1)+"&pool_max_conns=1")
 	all := spread(t, l, 3*days)
-	must(t, l.Check(ctx)) // connected
+	must.OK(t, l.Check(ctx)) // connected
 	for i := range all {
 		want := &all[i].Record
 		before := r.trips.Load()
 		found, err := l.Decision(ctx, want.DecisionID)
-		if must(t, err); found == nil || found.Record.DecisionID != want.DecisionID {
+		if must.OK(t, err); found == nil || found.Record.DecisionID != want.DecisionID {
 			t.Fatalf("decision %s was not found", want.DecisionID)
 		}
 		if n := r.trips.Load() - before; n != 1 {
@@ -76,7 +77,7 @@ func TestExplainingReadsFewPartitions(t *testing.T) {
 	plan := func(query string, args ...any) (partitions int) {
 		t.Helper()
 		lines, err := collect(ctx, l, "explain", pgx.RowTo[string], "EXPLAIN "+query, args...)
-		must(t, err)
+		must.OK(t, err)
 		text := strings.Join(lines, "\n")
 		if strings.Contains(text, "Seq Scan") {
 			t.Errorf("a table is read whole:\n%s", text)
@@ -101,7 +102,7 @@ func TestExplainingReadsFewPartitions(t *testing.T) {
 	c := notify.Change{User: "far", State: &notify.State{DecidedAt: start}, Decided: []notify.Decided{
 		ledgertest.Decide(far, 1, 0, notify.Later, start), ledgertest.Decide(far, 2, 1, notify.Now, start+60*day),
 	}}
-	must(t, commitOne(l, c))
+	must.OK(t, commitOne(l, c))
 	if turns := turnsOf(t, l, far.ID); len(turns) != 2 {
 		t.Errorf("%d turns 60 days apart, want 2", len(turns))
 	}
@@ -114,7 +115,7 @@ func TestExplainingReadsFewPartitions(t *testing.T) {
 func turnsOf(t testing.TB, l *Ledger, event uuid.UUID) (turns []notify.Decided) {
 	t.Helper()
 	for d, err := range l.Records(ctx, ledger.Filter{Event: event, Oldest: true}) {
-		must(t, err)
+		must.OK(t, err)
 		turns = append(turns, d)
 	}
 	return turns
@@ -145,7 +146,7 @@ func BenchmarkExplain(b *testing.B) {
 	}
 	each("decision", func(r *notify.Record) []notify.Decided {
 		found, err := l.Decision(ctx, r.DecisionID)
-		must(b, err)
+		must.OK(b, err)
 		return []notify.Decided{*found}
 	})
 	each("event", func(r *notify.Record) []notify.Decided { return turnsOf(b, l, r.EventID) })

@@ -14,28 +14,16 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/sink/ledgertest"
 )
-
-// expectFault expects a configuration error with a reason and a cure.
-func expectFault(t *testing.T, err error, reason string, words ...string) {
-	t.Helper()
-	if engine.KindOf(err) != engine.Configuration || engine.ReasonOf(err) != reason {
-		t.Fatalf("the error is %v (%s), want the configuration error %s", err, engine.ReasonOf(err), reason)
-	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("the error %q lacks %q", err, word)
-		}
-	}
-}
 
 // run runs statements in the ledger's database.
 func run(t testing.TB, l *Ledger, statement string, args ...any) {
 	t.Helper()
 	_, err := l.pool.Exec(ctx, statement, args...)
-	must(t, err)
+	must.OK(t, err)
 }
 
 // relay passes bytes between clients and the server. While it is deaf, it ends a
@@ -49,7 +37,7 @@ type relay struct {
 
 func newRelay(t *testing.T, target string) *relay {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.OK(t, err)
 	r := &relay{Listener: listener}
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -112,7 +100,7 @@ func TestLostAnswer(t *testing.T) {
 	direct := newURL(t)
 	r := newRelay(t, server.Address())
 	l := openAt(t, strings.Replace(direct, server.Address(), r.Addr().String(), 1)+"&pool_max_conns=1")
-	must(t, l.Check(ctx)) // connected
+	must.OK(t, l.Check(ctx)) // connected
 	r.deaf.Store(true)
 	changes := []notify.Change{one("a", notify.Now), one("b", notify.Later)}
 	for i, err := range l.Commit(ctx, changes, nil) {
@@ -123,7 +111,7 @@ func TestLostAnswer(t *testing.T) {
 	r.deaf.Store(false)
 	lost := one("c", notify.Now).Decided[0].Record.DecisionID
 	found, err := l.Find(ctx, []uuid.UUID{lost, changes[1].Decided[0].Record.DecisionID, changes[0].Decided[0].Record.DecisionID})
-	must(t, err)
+	must.OK(t, err)
 	if found[0].Outcome != 0 || found[1].Outcome != notify.Later || found[2].Outcome != notify.Now {
 		t.Errorf("found %+v", found)
 	}
@@ -144,10 +132,10 @@ func TestLostAnswer(t *testing.T) {
 func TestServerRestarts(t *testing.T) {
 	server := pgtest.Start(t)
 	l := openAt(t, server.URL("postgres"))
-	must(t, l.Setup(ctx))
+	must.OK(t, l.Setup(ctx))
 	_, err := l.EnsurePartitions(ctx, start, 1)
-	must(t, err)
-	must(t, commitOne(l, one("a", notify.Now)))
+	must.OK(t, err)
+	must.OK(t, commitOne(l, one("a", notify.Now)))
 	server.Kill()
 	if err := commitOne(l, one("b", notify.Now)); engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrConflict) || err == nil {
 		t.Errorf("without a server: %v, want a transient error", err)
@@ -159,7 +147,7 @@ func TestServerRestarts(t *testing.T) {
 		err = commitOne(l, one("c", notify.Now))
 	}
 	if !errors.Is(err, engine.ErrConflict) { // a commit whose outcome was unknown was carried out
-		must(t, err)
+		must.OK(t, err)
 	}
 	if n, err := l.Users(ctx); err != nil || n != 2 {
 		t.Errorf("%d users, %v, want 2", n, err)
@@ -170,35 +158,35 @@ func TestServerRestarts(t *testing.T) {
 func TestAddress(t *testing.T) {
 	for _, text := range []string{"postgres://u:s3cret@[h/db", "host=h user=u password=s3cret dbname=d", "mysql://u:s3cret@h/d", "/s3cret"} {
 		_, err := Open(text, 0)
-		expectFault(t, err, ReasonAddress, "postgres://")
+		must.Fault(t, err, ReasonAddress, "postgres://")
 		if err != nil && strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("the error has the password: %v", err)
 		}
 	}
 	l, err := Open("postgresql://u:s3cret@h/d", 0)
-	must(t, err)
-	must(t, l.Close())
+	must.OK(t, err)
+	must.OK(t, l.Close())
 }
 
 // Promise(ledger/mistakes): Wrong password, unknown database, missing tables or rights and newer
 // tables are said with the cure, never with the password.
 func TestConfigurationFaults(t *testing.T) {
 	server := pgtest.Shared(t)
-	expectFault(t, openAt(t, server.URL("nowhere")).Check(ctx), ReasonAddress, "CREATE DATABASE")
+	must.Fault(t, openAt(t, server.URL("nowhere")).Check(ctx), ReasonAddress, "CREATE DATABASE")
 	empty := openAt(t, server.URL(server.Database(t, "")))
-	expectFault(t, empty.Check(ctx), ReasonNotSetUp, "postgres.Setup")
-	expectFault(t, commitOne(empty, one("a", notify.Now)), ReasonNotSetUp, "postgres.Setup")
+	must.Fault(t, empty.Check(ctx), ReasonNotSetUp, "postgres.Setup")
+	must.Fault(t, commitOne(empty, one("a", notify.Now)), ReasonNotSetUp, "postgres.Setup")
 
 	l := openNew(t)
-	must(t, l.Setup(ctx)) // again
-	must(t, l.Check(ctx))
+	must.OK(t, l.Setup(ctx)) // again
+	must.OK(t, l.Check(ctx))
 	run(t, l, "CREATE ROLE reader LOGIN PASSWORD 'x'")
 	t.Cleanup(func() { server.Exec(t, "DROP ROLE reader") })
 	reader := openAt(t, strings.Replace(l.pool.Config().ConnString(), "postgres@", "reader:x@", 1))
-	expectFault(t, commitOne(reader, one("a", notify.Now)), ReasonRights, "GRANT")
-	must(t, reader.Close())
+	must.Fault(t, commitOne(reader, one("a", notify.Now)), ReasonRights, "GRANT")
+	must.OK(t, reader.Close())
 	run(t, l, "INSERT INTO "+versionTable+" (version_id, is_applied) VALUES (99, true)")
-	expectFault(t, l.Check(ctx), ReasonSchema, "newer")
+	must.Fault(t, l.Check(ctx), ReasonSchema, "newer")
 }
 
 // The SQL that is printed makes what Setup makes.
@@ -206,13 +194,13 @@ func TestPrintedSQL(t *testing.T) {
 	server := pgtest.Shared(t)
 	l := openAt(t, server.URL(server.Database(t, "")))
 	conn, err := l.pool.Acquire(ctx)
-	must(t, err)
+	must.OK(t, err)
 	_, err = conn.Conn().PgConn().Exec(ctx, SQL()).ReadAll()
 	conn.Release()
-	must(t, err)
+	must.OK(t, err)
 	_, err = l.EnsurePartitions(ctx, start, 1)
-	must(t, err)
-	must(t, commitOne(l, one("a", notify.Later)))
+	must.OK(t, err)
+	must.OK(t, commitOne(l, one("a", notify.Later)))
 }
 
 // A row that is refused leaves the other changes written, and the marks set.
@@ -224,7 +212,7 @@ func TestPrintedSQL(t *testing.T) {
 func TestRefusedRows(t *testing.T) {
 	l := openNew(t)
 	sent := one("sent", notify.Now)
-	must(t, commitOne(l, sent))
+	must.OK(t, commitOne(l, sent))
 	turn, deferred, long, nul := one("turn", notify.Now), one("later", notify.Later), one("x", notify.Now), one("nul", notify.Now)
 	turn.Decided[0].Record.Turn = notify.MaxTurn + 1
 	deferred.Decided[0].Record.DeferUntil = 0
@@ -239,16 +227,16 @@ func TestRefusedRows(t *testing.T) {
 			t.Errorf("change %d: %v, want a permanent error", i, answers[i])
 		}
 	}
-	must(t, answers[2])
-	expectFault(t, answers[4], ReasonPartition, "postgres.Retention")
+	must.OK(t, answers[2])
+	must.Fault(t, answers[4], ReasonPartition, "postgres.Retention")
 	standings, err := l.Load(ctx, []notify.Ask{{User: "sent", Events: []uuid.UUID{event}}, {User: "far"}})
-	must(t, err)
+	must.OK(t, err)
 	if !standings[0].Known[0].Dispatched || standings[1].Version != 0 {
 		t.Errorf("the users are %+v", standings)
 	}
 	_, err = l.EnsurePartitions(ctx, start+400*day, 1)
-	must(t, err)
-	must(t, commitOne(l, far))
+	must.OK(t, err)
+	must.OK(t, commitOne(l, far))
 }
 
 func TestDamagedRows(t *testing.T) {
@@ -267,9 +255,9 @@ func TestDamagedRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := openNew(t)
-			must(t, commitOne(l, one("a", notify.Later)))
+			must.OK(t, commitOne(l, one("a", notify.Later)))
 			run(t, l, test.damage)
-			expectFault(t, test.read(l), ReasonCorrupt, "backup")
+			must.Fault(t, test.read(l), ReasonCorrupt, "backup")
 		})
 	}
 }
@@ -281,13 +269,13 @@ func TestDamagedRows(t *testing.T) {
 func TestADamagedUserAmongOthers(t *testing.T) {
 	l := openNew(t)
 	for _, user := range []string{"a", "b", "c"} {
-		must(t, commitOne(l, one(user, notify.Later)))
+		must.OK(t, commitOne(l, one(user, notify.Later)))
 	}
-	must(t, l.SetPreferences(ctx, "c", notify.Preferences{}))
+	must.OK(t, l.SetPreferences(ctx, "c", notify.Preferences{}))
 	run(t, l, "UPDATE notify_users SET state = 'x' WHERE user_id = 'b'")
 	run(t, l, "UPDATE notify_preferences SET preferences = '[]' WHERE user_id = 'c'")
 	all, err := l.Load(ctx, []notify.Ask{{User: "b"}, {User: "a"}, {User: "c"}})
-	expectFault(t, err, ReasonCorrupt, "backup", `"b"`, `"c"`)
+	must.Fault(t, err, ReasonCorrupt, "backup", `"b"`, `"c"`)
 	unreadable, ok := errors.AsType[*notify.UnreadableError](err)
 	if !ok || len(unreadable.Users) != 2 || unreadable.Users["b"] == nil || len(all) != 3 || all[1].Version != 1 || all[1].State == nil {
 		t.Errorf("found %+v, %v, want that a is read", all, err)
@@ -301,11 +289,11 @@ func TestADamagedUserAmongOthers(t *testing.T) {
 func TestADamagedDeferralAmongOthers(t *testing.T) {
 	l := openNew(t)
 	for _, user := range []string{"a", "b", "c"} {
-		must(t, commitOne(l, one(user, notify.Later)))
+		must.OK(t, commitOne(l, one(user, notify.Later)))
 	}
 	run(t, l, "UPDATE notify_deferrals SET event = '{}' WHERE user_id = 'b'")
 	due, err := l.Claim(ctx, start*2, start*2, 9)
-	expectFault(t, err, ReasonCorrupt, "backup")
+	must.Fault(t, err, ReasonCorrupt, "backup")
 	if len(due) != 2 || due[0].Event.UserID+due[1].Event.UserID != "ac" {
 		t.Errorf("%+v are claimed, want those of a and c", due)
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+
+	"keyfold/internal/testserver/must"
 )
 
 // A claim, and what gives it back, writes a new version of the row beside the old one and
@@ -19,7 +21,7 @@ func TestClaimsWriteNoIndex(t *testing.T) {
 	var claimed []uuid.UUID
 	for {
 		all, err := l.Claim(ctx, start, start+60_000, 500)
-		must(t, err)
+		must.OK(t, err)
 		if len(all) == 0 {
 			break
 		}
@@ -28,7 +30,7 @@ func TestClaimsWriteNoIndex(t *testing.T) {
 		}
 	}
 	for some := range slices.Chunk(claimed, 500) {
-		must(t, l.Release(ctx, some))
+		must.OK(t, l.Release(ctx, some))
 	}
 	all, hot, after := updates(t, l)
 	t.Logf("%d of %d updates are HOT, %d to %d pages", hot, all, before, after)
@@ -44,7 +46,7 @@ func updates(t *testing.T, l *Ledger) (all, hot, pages int64) {
 	run(t, l, "SELECT pg_stat_force_next_flush()")
 	run(t, l, "SELECT 1")
 	run(t, l, "SELECT pg_stat_clear_snapshot()")
-	must(t, l.pool.QueryRow(ctx, `SELECT n_tup_upd, n_tup_hot_upd, pg_total_relation_size(relid) / 8192
+	must.OK(t, l.pool.QueryRow(ctx, `SELECT n_tup_upd, n_tup_hot_upd, pg_total_relation_size(relid) / 8192
 		FROM pg_stat_user_tables WHERE relname = 'notify_deferrals'`).Scan(&all, &hot, &pages))
 	return all, hot, pages
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 )
 
 // explained opens a ledger of one connection, on which the server compiles each plan that
@@ -25,7 +26,7 @@ func explained(t *testing.T, url string) (l *Ledger, plans func() string) {
 		told.WriteString(n.Message + "\n")
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(pool.Close)
 	l = &Ledger{Timeout: 6 * defaultTimeout, pool: pool} // to compile each plan takes long
 	for _, s := range []string{
@@ -51,8 +52,8 @@ func explained(t *testing.T, url string) (l *Ledger, plans func() string) {
 func TestUndispatchedOf98PartitionsIsNotCompiled(t *testing.T) {
 	l, plans := explained(t, newURL(t))
 	_, err := l.EnsurePartitions(ctx, start, 98)
-	must(t, err)
-	must(t, commitOne(l, oneAt("b", 0, notify.Now, start+50*day)))
+	must.OK(t, err)
+	must.OK(t, commitOne(l, oneAt("b", 0, notify.Now, start+50*day)))
 	run(t, l, "ANALYZE")
 	before := start + 60*day
 	for name, look := range map[string]func() error{
@@ -61,7 +62,7 @@ func TestUndispatchedOf98PartitionsIsNotCompiled(t *testing.T) {
 		"Backlog":           func() error { _, _, err := l.Backlog(ctx); return err },
 	} {
 		plans()
-		must(t, look())
+		must.OK(t, look())
 		looked := 0
 		for plan := range strings.SplitSeq(plans(), "duration: ") {
 			named := strings.Count(plan, " on notify_decisions_")
@@ -79,7 +80,7 @@ func TestUndispatchedOf98PartitionsIsNotCompiled(t *testing.T) {
 		}
 	}
 	var compiles bool
-	must(t, l.pool.QueryRow(ctx, "SELECT pg_jit_available()").Scan(&compiles))
+	must.OK(t, l.pool.QueryRow(ctx, "SELECT pg_jit_available()").Scan(&compiles))
 	if !compiles {
 		t.Error("this server compiles nothing: install its JIT provider (llvmjit), or the test tells nothing")
 	}
@@ -89,9 +90,9 @@ func TestUndispatchedOf98PartitionsIsNotCompiled(t *testing.T) {
 func TestMergesOf98PartitionsAreNotCompiled(t *testing.T) {
 	l, plans := explained(t, newURL(t))
 	_, err := l.EnsurePartitions(ctx, start, 98)
-	must(t, err)
+	must.OK(t, err)
 	for _, user := range []string{"alias", "into"} {
-		must(t, commitOne(l, oneAt(user, 0, notify.Now, start+50*day)))
+		must.OK(t, commitOne(l, oneAt(user, 0, notify.Now, start+50*day)))
 	}
 	m := mergeOf(t, l, "alias", "into")
 	for i, call := range []func() error{
@@ -99,7 +100,7 @@ func TestMergesOf98PartitionsAreNotCompiled(t *testing.T) {
 		func() error { return l.Forget(ctx, "into", start) },
 	} {
 		plans()
-		must(t, call())
+		must.OK(t, call())
 		told := 0
 		for plan := range strings.SplitSeq(plans(), "duration: ") {
 			if !strings.Contains(plan, " on notify_decisions_") {

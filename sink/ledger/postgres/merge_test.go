@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/sink/ledger"
 )
@@ -17,7 +18,7 @@ import (
 func mergeUsers(t *testing.T, l *Ledger, alias, into string) ledger.Merged {
 	t.Helper()
 	done, err := ledger.MergeUsers(ctx, l, alias, into, start+1)
-	must(t, err)
+	must.OK(t, err)
 	return done
 }
 
@@ -36,17 +37,17 @@ func TestMergeMovesAll(t *testing.T) {
 	const alias, into = "Kassandra-71", "Ulysses-12"
 	fillUser(t, l, into, 2000)
 	fillUser(t, l, alias, 4000)
-	must(t, commitOne(l, oneAt(alias, standingOf(t, l, alias).Version, notify.Now, start+day))) // in another partition
+	must.OK(t, commitOne(l, oneAt(alias, standingOf(t, l, alias).Version, notify.Now, start+day))) // in another partition
 	of, err := l.CountRecords(ctx, alias)
-	must(t, err)
+	must.OK(t, err)
 	run(t, l, "ANALYZE")
 	alone(t, l)
 	others, err := l.CountRecords(ctx, into)
-	must(t, err)
+	must.OK(t, err)
 	m := mergeOf(t, l, alias, into)
 	before, began := scans(t, l), time.Now()
 	n, err := l.Merge(ctx, m)
-	must(t, err)
+	must.OK(t, err)
 	t.Logf("%d records and %d were merged in %v", of, others, time.Since(began).Round(time.Millisecond))
 	if n := scans(t, l) - before; n > 0 {
 		t.Errorf("the merge read tables whole %d times", n)
@@ -56,7 +57,7 @@ func TestMergeMovesAll(t *testing.T) {
 	}
 	for _, table := range []string{"notify_decisions", "notify_event_keys", "notify_deferrals", "notify_preferences", "notify_responses"} {
 		var n int
-		if must(t, l.pool.QueryRow(ctx, "SELECT count(*) FROM "+table+" WHERE user_id = $1", alias).Scan(&n)); n > 0 {
+		if must.OK(t, l.pool.QueryRow(ctx, "SELECT count(*) FROM "+table+" WHERE user_id = $1", alias).Scan(&n)); n > 0 {
 			t.Errorf("%d rows of %s are the alias's", n, table)
 		}
 	}
@@ -68,7 +69,7 @@ func TestMergeMovesAll(t *testing.T) {
 	}
 	var last *notify.Record
 	for d, err := range l.Records(ctx, ledger.Filter{User: into, Oldest: true}) {
-		must(t, err)
+		must.OK(t, err)
 		if r := d.Record; last != nil && (r.Seq != last.Seq+1 || r.DecidedAt < last.DecidedAt) {
 			t.Fatalf("the record %d of %d follows %d of %d", r.Seq, r.DecidedAt, last.Seq, last.DecidedAt)
 		}
@@ -91,7 +92,7 @@ func TestInterruptedErasureOfAliases(t *testing.T) {
 			mergeUsers(t, l, alias, into)
 			mergeUsers(t, l, other, into)
 			user, err := l.bury(ctx, alias, start+5)
-			if must(t, err); user != into {
+			if must.OK(t, err); user != into {
 				t.Fatalf("the user is %s", user)
 			}
 			for range 2 { // the end of the process, before and after some records are blanked
@@ -107,10 +108,10 @@ func TestInterruptedErasureOfAliases(t *testing.T) {
 					t.Error("there is nothing left to blank: the test shows nothing")
 				}
 				_, err := l.blank(ctx, user)
-				must(t, err)
+				must.OK(t, err)
 			}
 			for range 2 {
-				must(t, l.Forget(ctx, again, start+6))
+				must.OK(t, l.Forget(ctx, again, start+6))
 				if places := pgtest.Search(t, url, alias, into, other, "Grüße", "no device"); len(places) > 0 {
 					t.Errorf("after the second call: %v", places)
 				}
@@ -125,7 +126,7 @@ func TestInterruptedErasureOfAliases(t *testing.T) {
 // What comes while a merge is under way waits for it, and is decided by what it has stored.
 func TestWhatWaitsForAMerge(t *testing.T) {
 	erased := func(t *testing.T, l *Ledger, err error) {
-		must(t, err)
+		must.OK(t, err)
 		for _, id := range []string{"alias", "into"} {
 			if s := standingOf(t, l, id); !s.State.Erased {
 				t.Errorf("%s is %+v", id, s.State)
@@ -157,7 +158,7 @@ func TestWhatWaitsForAMerge(t *testing.T) {
 		"preferences of the user": {
 			func(l *Ledger) error { return l.SetPreferences(ctx, "into", notify.Preferences{Paused: true}) },
 			func(t *testing.T, l *Ledger, err error) {
-				must(t, err)
+				must.OK(t, err)
 				if s := standingOf(t, l, "into"); !s.Preferences.Paused || s.Version != 4 {
 					t.Errorf("the user is %+v", s)
 				}
@@ -169,13 +170,13 @@ func TestWhatWaitsForAMerge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := openNew(t)
 			c := oneAt("alias", 0, notify.Now, start)
-			must(t, commitOne(l, c))
-			must(t, commitOne(l, one("into", notify.Now)))
-			must(t, errors.Join(l.Apply(ctx, []notify.Report{{Event: c.Decided[0].Event.ID, Status: notify.Delivered, Channel: notify.Push, At: start}})...))
+			must.OK(t, commitOne(l, c))
+			must.OK(t, commitOne(l, one("into", notify.Now)))
+			must.OK(t, errors.Join(l.Apply(ctx, []notify.Report{{Event: c.Decided[0].Event.ID, Status: notify.Delivered, Channel: notify.Push, At: start}})...))
 			locked, err := l.pool.Begin(ctx) // what the merge needs late
-			must(t, err)
+			must.OK(t, err)
 			_, err = locked.Exec(ctx, "SELECT FROM notify_responses WHERE user_id = 'alias' FOR UPDATE")
-			must(t, err)
+			must.OK(t, err)
 			merged, called := make(chan error, 1), make(chan error, 1)
 			go func() {
 				_, err := ledger.MergeUsers(ctx, l, "alias", "into", start)
@@ -184,8 +185,8 @@ func TestWhatWaitsForAMerge(t *testing.T) {
 			waiting(t, l, 1)
 			go func() { called <- test.call(l) }()
 			waiting(t, l, 2)
-			must(t, locked.Rollback(ctx))
-			must(t, <-merged)
+			must.OK(t, locked.Rollback(ctx))
+			must.OK(t, <-merged)
 			test.expect(t, l, <-called)
 		})
 	}
@@ -197,11 +198,11 @@ func waiting(t *testing.T, l *Ledger, n int) {
 	for {
 		all, err := collect(ctx, l, "activity", pgx.RowTo[string],
 			"SELECT query FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
-		must(t, err)
+		must.OK(t, err)
 		if len(all) == n {
 			return
 		}
-		must(t, ctx.Err())
+		must.OK(t, ctx.Err())
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -235,12 +236,12 @@ func TestRightsOfAMerge(t *testing.T) {
 	defer run(t, l, "DROP OWNED BY merges")
 	limited := openAt(t, strings.Replace(l.pool.Config().ConnString(), "postgres@", "merges:x@", 1))
 	for _, user := range []string{"alias", "into"} {
-		must(t, commitOne(limited, one(user, notify.Later)))
+		must.OK(t, commitOne(limited, one(user, notify.Later)))
 	}
 	mergeUsers(t, limited, "alias", "into")
-	must(t, limited.Forget(ctx, "alias", start))
+	must.OK(t, limited.Forget(ctx, "alias", start))
 	if s := standingOf(t, limited, "into"); !s.State.Erased {
 		t.Errorf("the user is %+v", s)
 	}
-	must(t, limited.Close())
+	must.OK(t, limited.Close())
 }

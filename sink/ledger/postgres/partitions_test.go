@@ -7,6 +7,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 )
 
@@ -32,10 +33,10 @@ func TestPartitions(t *testing.T) {
 	}
 	expect(0, 1, 2, 3)
 	for i, at := range []engine.Millis{midnight, midnight + day - 1, midnight + day, midnight + 4*day - 1} {
-		must(t, commitOne(l, oneAt(string(rune('a'+i)), 0, notify.Now, at)))
+		must.OK(t, commitOne(l, oneAt(string(rune('a'+i)), 0, notify.Now, at)))
 	}
-	expectFault(t, commitOne(l, oneAt("x", 0, notify.Now, midnight+4*day)), ReasonPartition, "postgres.Retention")
-	expectFault(t, commitOne(l, oneAt("x", 0, notify.Now, midnight-1)), ReasonPartition)
+	must.Fault(t, commitOne(l, oneAt("x", 0, notify.Now, midnight+4*day)), ReasonPartition, "postgres.Retention")
+	must.Fault(t, commitOne(l, oneAt("x", 0, notify.Now, midnight-1)), ReasonPartition)
 
 	dropped, _, err := l.DropBefore(ctx, midnight+2*day-1)
 	if err != nil || dropped != 1 {
@@ -49,7 +50,7 @@ func TestPartitions(t *testing.T) {
 	// A call that died after the detaching left a table.
 	run(t, l, "ALTER TABLE notify_decisions DETACH PARTITION "+(midnight+day).Time().UTC().Format(partitionName))
 	_, err = l.EnsurePartitions(ctx, midnight+day, 1)
-	expectFault(t, err, ReasonSchema, "detached")
+	must.Fault(t, err, ReasonSchema, "detached")
 	if dropped, _, err := l.DropBefore(ctx, midnight+2*day); err != nil || dropped != 1 {
 		t.Fatalf("%d were dropped, %v, want the detached one", dropped, err)
 	}
@@ -62,20 +63,20 @@ func TestPartitions(t *testing.T) {
 // Promise(ledger/making-days, acceptance/c5)
 func TestDropWaits(t *testing.T) {
 	l := openNew(t)
-	must(t, commitOne(l, one("a", notify.Now)))
+	must.OK(t, commitOne(l, one("a", notify.Now)))
 	tx, err := l.pool.Begin(ctx)
-	must(t, err)
+	must.OK(t, err)
 	_, err = tx.Exec(ctx, "DELETE FROM notify_decisions")
-	must(t, err)
+	must.OK(t, err)
 	dropped := make(chan error, 1)
 	go func() {
 		_, _, err := l.DropBefore(ctx, start+day)
 		dropped <- err
 	}()
 	for i := range 20 { // commits go on meanwhile
-		must(t, commitOne(l, oneAt("b", int64(i), notify.Now, start)))
+		must.OK(t, commitOne(l, oneAt("b", int64(i), notify.Now, start)))
 	}
-	must(t, tx.Rollback(ctx))
+	must.OK(t, tx.Rollback(ctx))
 	if err := <-dropped; err != nil && !errors.Is(err, engine.ErrAway) {
 		t.Error(err)
 	}

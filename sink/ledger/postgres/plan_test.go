@@ -12,6 +12,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 )
 
@@ -39,7 +40,7 @@ func TestNoSequentialScan(t *testing.T) {
 		if user == 0 {
 			single = c.Decided[0].Record.DecisionID
 		}
-		must(t, commitOne(l, c))
+		must.OK(t, commitOne(l, c))
 	}
 	run(t, l, "ANALYZE")
 	before := scans(t, l)
@@ -48,7 +49,7 @@ func TestNoSequentialScan(t *testing.T) {
 		t.Errorf("the tables of decisions were read whole %d times", after-before)
 	}
 	_, err := l.Counts(ctx, ledger.Span{}) // it does: the test can fail
-	must(t, err)
+	must.OK(t, err)
 	if after := scans(t, l); after == before {
 		t.Error("the server did not count the reading of all records")
 	}
@@ -61,7 +62,7 @@ func callEach(t *testing.T, l *Ledger, single, digest uuid.UUID) {
 	call := func(name string, err error, began time.Time) {
 		t.Helper()
 		t.Logf("%-12s %v", name, time.Since(began).Round(100*time.Microsecond))
-		must(t, err)
+		must.OK(t, err)
 	}
 	began := time.Now()
 	record, err := l.Decision(ctx, single)
@@ -102,7 +103,7 @@ func callEach(t *testing.T, l *Ledger, single, digest uuid.UUID) {
 	for _, f := range []ledger.Filter{{User: user, Limit: 300}, {Event: event}, {Limit: 50}, {Oldest: true, Limit: 600}} {
 		began = time.Now()
 		for _, err := range l.Records(ctx, f) {
-			must(t, err)
+			must.OK(t, err)
 		}
 		call("Records", nil, began)
 	}
@@ -130,11 +131,11 @@ func alone(t *testing.T, l *Ledger) {
 	t.Helper()
 	for {
 		var others int
-		must(t, l.pool.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()").Scan(&others))
+		must.OK(t, l.pool.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()").Scan(&others))
 		if others == 0 {
 			return
 		}
-		must(t, ctx.Err())
+		must.OK(t, ctx.Err())
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -145,7 +146,7 @@ func scans(t *testing.T, l *Ledger) (n int64) {
 	run(t, l, "SELECT pg_stat_force_next_flush()")
 	run(t, l, "SELECT 1") // the flush happens at the end of a transaction
 	run(t, l, "SELECT pg_stat_clear_snapshot()")
-	must(t, l.pool.QueryRow(ctx, "SELECT coalesce(sum(seq_scan), 0)::bigint FROM pg_stat_user_tables WHERE relname LIKE 'notify_decisions%'").Scan(&n))
+	must.OK(t, l.pool.QueryRow(ctx, "SELECT coalesce(sum(seq_scan), 0)::bigint FROM pg_stat_user_tables WHERE relname LIKE 'notify_decisions%'").Scan(&n))
 	return n
 }
 
@@ -156,18 +157,18 @@ func scans(t *testing.T, l *Ledger) (n int64) {
 func TestUndispatchedReadsOnePartition(t *testing.T) {
 	l := openNew(t)
 	_, err := l.EnsurePartitions(ctx, start, 30)
-	must(t, err)
+	must.OK(t, err)
 	run(t, l, `INSERT INTO notify_event_keys (event_id, user_id, turn, decision_id, outcome, dispatched, decided_at)
 		SELECT gen_random_uuid(), 'a', 0, gen_random_uuid(), 'NOW', false, $1::timestamptz + i * interval '1 millisecond'
 		FROM generate_series(1, 5000) i`, (start - 9*day).Time())
-	must(t, commitOne(l, one("b", notify.Now)))
+	must.OK(t, commitOne(l, one("b", notify.Now)))
 	run(t, l, "ANALYZE")
 	found, err := l.Undispatched(ctx, start+1, 1)
-	if must(t, err); len(found) != 1 {
+	if must.OK(t, err); len(found) != 1 {
 		t.Fatalf("found %+v, want the one behind those without records", found)
 	}
 	lines, err := collect(ctx, l, "explain", pgx.RowTo[string], "EXPLAIN (ANALYZE, TIMING OFF) "+undispatchedKeys, (start + 1).Time(), 200)
-	must(t, err)
+	must.OK(t, err)
 	read := 0
 	for _, line := range lines {
 		if strings.Contains(line, " on notify_decisions_") && !strings.Contains(line, "never executed") {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 )
 
@@ -21,11 +22,11 @@ func TestPooler(t *testing.T) {
 		return openAt(t, pooler.URL(server.Database(t, template(t)))+"&pool_max_conns=8")
 	}
 	l := open(t)
-	must(t, l.Check(ctx))
+	must.OK(t, l.Check(ctx))
 	contention(t, l, 8, 20)
-	must(t, errors.Join(l.probe(ctx, start), l.SetPreferences(ctx, "1", notify.Preferences{}), l.Forget(ctx, "2", start)))
+	must.OK(t, errors.Join(l.probe(ctx, start), l.SetPreferences(ctx, "1", notify.Preferences{}), l.Forget(ctx, "2", start)))
 	_, err := l.Clock(ctx)
-	must(t, err)
+	must.OK(t, err)
 	if done, err := l.Retain(ctx, start+8*day, kept); err != nil || done.Made != 4 || done.Dropped != 2 {
 		t.Errorf("retention: %+v, %v", done, err)
 	}

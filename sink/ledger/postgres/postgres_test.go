@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/process"
 
@@ -23,13 +24,6 @@ const start = engine.Millis(1_780_000_000_000)
 
 func TestMain(m *testing.M) { process.Main(m) }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // template returns a database that is set up, with partitions for two days.
 var template = func() func(testing.TB) string {
 	var once sync.Once
@@ -40,12 +34,12 @@ var template = func() func(testing.TB) string {
 			server := pgtest.Shared(t)
 			server.Exec(t, "CREATE DATABASE "+name)
 			l := openAt(t, server.URL(name))
-			must(t, l.Setup(ctx))
+			must.OK(t, l.Setup(ctx))
 			made, err := l.EnsurePartitions(ctx, start, 2)
 			if err != nil || made != 2 {
 				t.Fatalf("%d partitions were made, %v", made, err)
 			}
-			must(t, l.Close()) // a copy is made of a database without connections
+			must.OK(t, l.Close()) // a copy is made of a database without connections
 		})
 		return name
 	}
@@ -55,8 +49,8 @@ var template = func() func(testing.TB) string {
 func openAt(t testing.TB, url string) *Ledger {
 	t.Helper()
 	l, err := Open(url, 0)
-	must(t, err)
-	t.Cleanup(func() { must(t, l.Close()) })
+	must.OK(t, err)
+	t.Cleanup(func() { must.OK(t, l.Close()) })
 	return l
 }
 
@@ -85,7 +79,7 @@ func TestConformance(t *testing.T) {
 			run(t, l, "CREATE TABLE wide PARTITION OF notify_decisions FOR VALUES FROM ('2026-05-30Z') TO ('2028-01-01Z')")
 		}
 		return ledgertest.Store{Ledger: l, Reopen: func() ledgertest.Store {
-			must(t, l.Close())
+			must.OK(t, l.Close())
 			return ledgertest.Store{Ledger: openAt(t, url)}
 		}, Drop: func(t *testing.T, decision uuid.UUID) {
 			run(t, l, "DELETE FROM notify_decisions WHERE decision_id = $1::uuid", decision.String())

@@ -5,23 +5,24 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 )
 
 // A probe tells what a commit would meet, and leaves nothing that is counted.
 func TestProbe(t *testing.T) {
 	l := openNew(t)
-	expectFault(t, l.Probe(ctx), ReasonPartition, "postgres.Retention")
+	must.Fault(t, l.Probe(ctx), ReasonPartition, "postgres.Retention")
 	_, err := l.EnsurePartitions(ctx, engine.Now(), 2) // of tomorrow too: a test may run at midnight
-	must(t, err)
-	must(t, errors.Join(l.Probe(ctx), l.Probe(ctx)))
+	must.OK(t, err)
+	must.OK(t, errors.Join(l.Probe(ctx), l.Probe(ctx)))
 	counts, err := l.Counts(ctx, ledger.Span{})
 	users, err2 := l.Users(ctx)
-	if must(t, errors.Join(err, err2)); len(counts) != 0 || users != 0 {
+	if must.OK(t, errors.Join(err, err2)); len(counts) != 0 || users != 0 {
 		t.Errorf("a probe left %v, %d users", counts, users)
 	}
 	waiting, err := l.Undispatched(ctx, engine.Now()+day, 9)
-	if must(t, err); len(waiting) != 0 {
+	if must.OK(t, err); len(waiting) != 0 {
 		t.Errorf("a probe left %v", waiting)
 	}
 }
@@ -40,7 +41,7 @@ func TestProbeNoticesFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := openNew(t)
 			run(t, l, test.damage)
-			expectFault(t, l.probe(ctx, start), test.reason, test.cure)
+			must.Fault(t, l.probe(ctx, start), test.reason, test.cure)
 		})
 	}
 	url := newURL(t)
@@ -54,7 +55,7 @@ func TestClock(t *testing.T) {
 	l := openNew(t)
 	before := engine.Now()
 	now, err := l.Clock(ctx)
-	if must(t, err); now < before || now > engine.Now() { // the server's clock is this machine's
+	if must.OK(t, err); now < before || now > engine.Now() { // the server's clock is this machine's
 		t.Errorf("the clock is %v, and was %v before", now.Time(), before.Time())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 )
 
 // A report reads and writes the partition of its decision's day and no other, as the
@@ -15,18 +16,18 @@ func TestReportsReadOnePartition(t *testing.T) {
 	l := openAt(t, newURL(t)+"&pool_max_conns=1")
 	first, second, third := oneAt("a", 0, notify.Now, start), oneAt("b", 0, notify.Now, start+day), oneAt("c", 0, notify.Now, start+1)
 	for _, c := range []notify.Change{first, second, third} {
-		must(t, commitOne(l, c))
+		must.OK(t, commitOne(l, c))
 	}
 	before := lookups(t, l)
 	if len(before) != 2 {
 		t.Fatalf("the partitions are %v", before)
 	}
 	r := &first.Decided[0].Record
-	must(t, errors.Join(l.Apply(ctx, []notify.Report{
+	must.OK(t, errors.Join(l.Apply(ctx, []notify.Report{
 		{Decision: r.DecisionID, Status: notify.DeliveryFailed, At: start},
 		{Event: r.EventID, Status: notify.Delivered, Channel: notify.Push, At: start},
 	})...))
-	must(t, errors.Join(l.Commit(ctx, nil, []notify.DispatchMark{{Event: third.Decided[0].Event.ID, Expired: true}})...))
+	must.OK(t, errors.Join(l.Commit(ctx, nil, []notify.DispatchMark{{Event: third.Decided[0].Event.ID, Expired: true}})...))
 	after := lookups(t, l)
 	for name, n := range before {
 		if (after[name] > n) != (name == start.Time().UTC().Format(partitionName)) {
@@ -35,7 +36,7 @@ func TestReportsReadOnePartition(t *testing.T) {
 	}
 	for i, c := range []notify.Change{first, second, third} {
 		d, err := l.Decision(ctx, c.Decided[0].Record.DecisionID)
-		must(t, err)
+		must.OK(t, err)
 		if want := []notify.Status{notify.Delivered, notify.Pending, notify.DeliveryFailed}[i]; d.Delivery.Status != want {
 			t.Errorf("decision %d is %s, want %s", i, d.Delivery.Status, want)
 		}
@@ -47,14 +48,14 @@ func lookups(t *testing.T, l *Ledger) map[string]int64 {
 	t.Helper()
 	scans(t, l) // for what it flushes
 	rows, err := l.pool.Query(ctx, "SELECT relname::text, idx_scan FROM pg_stat_user_tables WHERE relname LIKE 'notify\\_decisions\\_%'")
-	must(t, err)
+	must.OK(t, err)
 	all := map[string]int64{}
 	for rows.Next() {
 		var name string
 		var n int64
-		must(t, rows.Scan(&name, &n))
+		must.OK(t, rows.Scan(&name, &n))
 		all[name] = n
 	}
-	must(t, rows.Err())
+	must.OK(t, rows.Err())
 	return all
 }

@@ -13,6 +13,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/metric"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledgertest"
 )
 
@@ -26,11 +27,11 @@ func TestRetain(t *testing.T) {
 	l := openNew(t)
 	now := start + 8*day // start's day ended long ago
 	_, err := l.EnsurePartitions(ctx, start+4*day, 3)
-	must(t, err)
+	must.OK(t, err)
 	events := map[string]uuid.UUID{}
 	keep := func(name string, outcome notify.Outcome, at engine.Millis) {
 		c := oneAt(name, 0, outcome, at)
-		must(t, commitOne(l, c))
+		must.OK(t, commitOne(l, c))
 		events[name] = c.Decided[0].Record.EventID
 	}
 	keep("never", notify.Never, start)
@@ -39,17 +40,17 @@ func TestRetain(t *testing.T) {
 	keep("later", notify.Later, start)
 	keep("waiting", notify.Now, start+6*day-1000)
 	keep("young", notify.Never, start+6*day)
-	must(t, errors.Join(l.Commit(ctx, nil, ledgertest.Dispatched(events["dispatched"]))...))
+	must.OK(t, errors.Join(l.Commit(ctx, nil, ledgertest.Dispatched(events["dispatched"]))...))
 
 	plan, days, err := l.PlanRetention(ctx, now, kept)
-	must(t, err)
+	must.OK(t, err)
 	if plan != (Retained{Made: 4, Dropped: 3, Keys: 3, Lost: 1, Ahead: -1}) || !slices.Equal(days, []engine.Millis{
 		midnight(start), midnight(start) + day, midnight(start) + 4*day,
 	}) {
 		t.Errorf("the plan is %+v, of the days %v", plan, days)
 	}
 	done, err := l.Retain(ctx, now, kept)
-	must(t, err)
+	must.OK(t, err)
 	if done.Lost != 1 {
 		t.Errorf("%d keys of NOWs that were not dispatched were deleted, want 1", done.Lost)
 	}
@@ -67,7 +68,7 @@ func TestRetain(t *testing.T) {
 	for name, event := range events {
 		ask.Events = []uuid.UUID{event}
 		found, err := l.Load(ctx, []notify.Ask{ask})
-		if must(t, err); found[0].Known[0].Outcome != 0 {
+		if must.OK(t, err); found[0].Known[0].Outcome != 0 {
 			left = append(left, name)
 		}
 	}
@@ -89,17 +90,17 @@ func TestRetain(t *testing.T) {
 func TestKeysOfDeferralsStay(t *testing.T) {
 	l := openNew(t)
 	c := oneAt("a", 0, notify.Later, start)
-	must(t, commitOne(l, c))
+	must.OK(t, commitOne(l, c))
 	e := c.Decided[0].Event
-	must(t, commitOne(l, notify.Change{
+	must.OK(t, commitOne(l, notify.Change{
 		User: "a", Version: 1, State: &notify.State{DecidedAt: start + 1},
 		Decided: []notify.Decided{ledgertest.Decide(e, 2, 1, notify.Now, start+1)},
 	}))
 	done, err := l.Retain(ctx, start+8*day, kept)
-	if must(t, err); done.Dropped == 0 || done.Keys != 0 {
+	if must.OK(t, err); done.Dropped == 0 || done.Keys != 0 {
 		t.Errorf("done is %+v, want that the record is dropped and the key stays", done)
 	}
-	must(t, errors.Join(l.Commit(ctx, nil, ledgertest.Dispatched(e.ID))...)) // the mark ends the deferral
+	must.OK(t, errors.Join(l.Commit(ctx, nil, ledgertest.Dispatched(e.ID))...)) // the mark ends the deferral
 	if done, err = l.Retain(ctx, start+8*day, kept); err != nil || done.Keys != 1 {
 		t.Errorf("after its mark: %+v, %v", done, err)
 	}
@@ -108,11 +109,11 @@ func TestKeysOfDeferralsStay(t *testing.T) {
 // The key of a LATER that an erasure has left without a deferral goes with its time.
 func TestKeysOfErasedUsersGo(t *testing.T) {
 	l := openNew(t)
-	must(t, commitOne(l, oneAt("a", 0, notify.Later, start)))
-	must(t, commitOne(l, oneAt("b", 0, notify.Later, start)))
-	must(t, l.Forget(ctx, "a", start+1))
+	must.OK(t, commitOne(l, oneAt("a", 0, notify.Later, start)))
+	must.OK(t, commitOne(l, oneAt("b", 0, notify.Later, start)))
+	must.OK(t, l.Forget(ctx, "a", start+1))
 	plan, _, err := l.PlanRetention(ctx, start+8*day, kept)
-	if must(t, err); plan.Keys != 1 {
+	if must.OK(t, err); plan.Keys != 1 {
 		t.Errorf("the plan has %d keys, want the one of the erased user", plan.Keys)
 	}
 	if done, err := l.Retain(ctx, start+8*day, kept); err != nil || done.Keys != 1 || done.Lost != 0 {
@@ -126,7 +127,7 @@ func TestKeysOfErasedUsersGo(t *testing.T) {
 func TestRetainAlone(t *testing.T) {
 	l := openNew(t)
 	unlock, err := l.lockRetention(ctx)
-	must(t, err)
+	must.OK(t, err)
 	if _, err := l.Retain(ctx, start, kept); !errors.Is(err, ErrBusy) {
 		t.Errorf("beside another one: %v", err)
 	}
@@ -150,7 +151,7 @@ func TestRetainIsResumed(t *testing.T) {
 	l := openNew(t)
 	run(t, l, "ALTER TABLE notify_decisions DETACH PARTITION "+start.Time().Format(partitionName))
 	done, err := l.Retain(ctx, start+8*day, kept)
-	if must(t, err); done.Dropped != 2 {
+	if must.OK(t, err); done.Dropped != 2 {
 		t.Errorf("done is %+v, want that the detached day is dropped too", done)
 	}
 }
@@ -168,14 +169,14 @@ func TestKeysAreDeletedInParts(t *testing.T) {
 	run(t, l, `INSERT INTO notify_deferrals (event_id, user_id, turn, due_at, event, next_at)
 		SELECT event_id, 'a', 1, decided_at, '{"event_type":"PROMO"}', decided_at FROM notify_event_keys WHERE outcome = 'LATER'`)
 	tx, err := l.pool.Begin(ctx)
-	must(t, err)
+	must.OK(t, err)
 	_, err = tx.Exec(ctx, "SELECT FROM notify_event_keys WHERE outcome = 'NEVER' ORDER BY decided_at LIMIT 3 FOR UPDATE", pgx.QueryExecModeExec)
-	must(t, err)
+	must.OK(t, err)
 	n, _, err := l.deleteKeys(ctx, start, 0)
-	if must(t, err); n != final-3 {
+	if must.OK(t, err); n != final-3 {
 		t.Errorf("%d keys were deleted, want %d", n, final-3)
 	}
-	must(t, tx.Rollback(ctx))
+	must.OK(t, tx.Rollback(ctx))
 	if n, _, err = l.deleteKeys(ctx, start, 0); err != nil || n != 3 {
 		t.Errorf("then %d, %v, want 3", n, err)
 	}
@@ -189,12 +190,12 @@ func TestDaysAhead(t *testing.T) {
 		}
 	}
 	_, err := l.EnsurePartitions(ctx, start+3*day, 4) // a day is missing between
-	must(t, err)
+	must.OK(t, err)
 	if ahead, err := l.DaysAhead(ctx, start); err != nil || ahead != 1 {
 		t.Errorf("%d, %v, want 1: those after a gap do not count", ahead, err)
 	}
 	_, err = l.EnsurePartitions(ctx, engine.Now(), 6)
-	must(t, errors.Join(err, l.Check(ctx)))
+	must.OK(t, errors.Join(err, l.Check(ctx)))
 	var set metric.Set
 	var page strings.Builder
 	l.Register(&set)

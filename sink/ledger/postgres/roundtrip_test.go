@@ -11,6 +11,7 @@ import (
 	"keyfold/engine/notify/processor"
 	"keyfold/engine/notify/quiet"
 	"keyfold/engine/notify/rule"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/sink/ledger/cache"
 	"keyfold/sink/ledgertest"
@@ -52,13 +53,13 @@ func testRoundTrips(t *testing.T, front func(*Ledger) notify.Ledger, trips ...in
 		t.Fatal(faults.Err())
 	}
 	zone, err := quiet.LoadZone("UTC")
-	must(t, err)
+	must.OK(t, err)
 	set := rule.Compile(document, notify.Local{Zone: zone, Morning: 8 * 60, Digests: []quiet.Clock{9 * 60}})
 	now := start
 	p, err := processor.New(processor.DefaultConfig(), processor.Ports{
 		Ledger: front(l), Dispatcher: confirmed{}, Sets: fixedSet{set}, Clock: func() engine.Millis { return now },
 	})
-	must(t, err)
+	must.OK(t, err)
 	verdicts := make(chan processor.Verdict, 100)
 	flush := func(want processor.Outcome) {
 		t.Helper()
@@ -78,7 +79,7 @@ func testRoundTrips(t *testing.T, front func(*Ledger) notify.Ledger, trips ...in
 			}
 		}
 	}
-	must(t, l.Check(ctx)) // connected
+	must.OK(t, l.Check(ctx)) // connected
 	for i, want := range trips {
 		now += 1000
 		before := r.trips.Load()
@@ -97,6 +98,6 @@ func testRoundTrips(t *testing.T, front func(*Ledger) notify.Ledger, trips ...in
 		t.Errorf("%d users, %v", users, err)
 	}
 	_, err = l.EnsurePartitions(ctx, now, 1)
-	must(t, err)
+	must.OK(t, err)
 	flush(processor.Decided)
 }

@@ -13,6 +13,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 )
 
@@ -26,14 +27,14 @@ func document(first, second int) []byte {
 func publish(t *testing.T, l *Ledger, document []byte, ifActive int64) int64 {
 	t.Helper()
 	version, err := l.Publish(ctx, Publication{Document: document, By: "a", Note: "b", IfActive: ifActive})
-	must(t, err)
+	must.OK(t, err)
 	return version
 }
 
 // rulesOf returns the working copy: priorities by rule, and when each rule changed.
 func rulesOf(t *testing.T, l *Ledger) (text string) {
 	t.Helper()
-	must(t, l.pool.QueryRow(ctx, `SELECT coalesce(string_agg(name || '=' || priority, ' ' ORDER BY name), '') FROM notify_rules`).Scan(&text))
+	must.OK(t, l.pool.QueryRow(ctx, `SELECT coalesce(string_agg(name || '=' || priority, ' ' ORDER BY name), '') FROM notify_rules`).Scan(&text))
 	return text
 }
 
@@ -140,12 +141,12 @@ func TestPublishedSetsAreImmutable(t *testing.T) {
 func TestRulesComeToOlderTables(t *testing.T) {
 	server := pgtest.Shared(t)
 	l := openAt(t, server.URL(server.Database(t, "")))
-	must(t, l.setUp(ctx, 5))
+	must.OK(t, l.setUp(ctx, 5))
 	if err := l.Check(ctx); engine.ReasonOf(err) != ReasonNotSetUp {
 		t.Error(err)
 	}
-	must(t, l.Setup(ctx))
-	must(t, l.Check(ctx))
+	must.OK(t, l.Setup(ctx))
+	must.OK(t, l.Check(ctx))
 	publish(t, l, document(1, 2), 0)
 }
 
@@ -160,7 +161,7 @@ func TestShadowTables(t *testing.T) {
 	}
 	publish(t, l, document(1, 2), 0)
 	one, err := l.SetShadow(ctx, document(2, 1))
-	must(t, err)
+	must.OK(t, err)
 	if active, err := l.Active(ctx); err != nil || active != (Active{1, one}) || rulesOf(t, l) != "rule 1=1 rule 2=2" {
 		t.Errorf("%+v %v", active, err)
 	}
@@ -186,7 +187,7 @@ func TestShadowTables(t *testing.T) {
 	}
 	workers.Wait()
 	publish(t, l, document(3, 4), 1)
-	must(t, l.EndShadow(ctx))
+	must.OK(t, l.EndShadow(ctx))
 	if active, err := l.Active(ctx); err != nil || active != (Active{Set: 2}) {
 		t.Errorf("%+v %v", active, err)
 	}
@@ -194,7 +195,7 @@ func TestShadowTables(t *testing.T) {
 		t.Error(err)
 	}
 	r, err := l.ShadowReport(ctx, 5000)
-	must(t, err)
+	must.OK(t, err)
 	total := []ShadowPair{{Was: notify.Now, Would: notify.Now, Decisions: 320}, {Was: notify.Never, Would: notify.Now, Differ: 80, Decisions: 160}}
 	if r.Version != one || r.On || !slices.Equal(r.Pairs, total) || len(r.Samples) != mostSamples {
 		t.Errorf("%d %t %+v, %d samples", r.Version, r.On, r.Pairs, len(r.Samples))
@@ -203,7 +204,7 @@ func TestShadowTables(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	two, err := l.SetShadow(ctx, document(2, 1))
-	must(t, err)
+	must.OK(t, err)
 	if r, err := l.ShadowReport(ctx, 10); err != nil || r.Version != two || two <= one || !r.On || len(r.Pairs)+len(r.Samples) != 0 {
 		t.Errorf("%+v %v", r, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 
 	"keyfold/engine/notify"
@@ -14,7 +15,7 @@ import (
 // Setup runs every migration: their numbers have no gap, and the last is the newest.
 func TestNewestMigration(t *testing.T) {
 	names, err := fs.Glob(migrations(), "*.sql")
-	must(t, err)
+	must.OK(t, err)
 	for i, name := range names {
 		if !strings.HasPrefix(name, fmt.Sprintf("%05d_", i+1)) {
 			t.Errorf("the migration %d is %s", i+1, name)
@@ -29,10 +30,10 @@ func TestNewestMigration(t *testing.T) {
 func TestPreferencesGetAVersion(t *testing.T) {
 	server := pgtest.Shared(t)
 	l := openAt(t, server.URL(server.Database(t, "")))
-	must(t, l.setUp(ctx, 8))
+	must.OK(t, l.setUp(ctx, 8))
 	_, err := l.pool.Exec(ctx, `INSERT INTO notify_preferences (user_id, preferences) VALUES ('a', '{"caps":[1,2,3]}')`)
-	must(t, err)
-	must(t, l.Setup(ctx))
+	must.OK(t, err)
+	must.OK(t, l.Setup(ctx))
 	own := notify.Preferences{Caps: notify.Caps{1, 2, 3}}
 	if got, err := l.Preferences(ctx, "a"); err != nil || got.Version != 1 || got.Own.Caps != own.Caps {
 		t.Errorf("%+v, %v", got, err)

@@ -15,6 +15,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/sink/ledgertest"
 )
@@ -43,7 +44,7 @@ func TestMillionsOfRecords(t *testing.T) {
 	}
 	server := pgtest.Start(t, "fsync=on", "shared_buffers=256MB", "max_wal_size=1GB", "maintenance_work_mem=256MB", "wal_level=minimal", "max_wal_senders=0")
 	l := openAt(t, server.URL("postgres"))
-	must(t, l.Setup(ctx))
+	must.OK(t, l.Setup(ctx))
 	began := time.Now()
 	single, digest := fill2M(t, l, records)
 	t.Logf("%d records were made in %v", records, time.Since(began).Round(time.Second))
@@ -56,14 +57,14 @@ func TestMillionsOfRecords(t *testing.T) {
 
 	now := start + 100*day
 	_, err := l.EnsurePartitions(ctx, now, 2)
-	must(t, err)
+	must.OK(t, err)
 	flushes := startFlushes(t, l, now)
 	time.Sleep(15 * time.Second)
 	alone := flushes.take()
 	began = time.Now()
 	dropped, kept, err := l.DropBefore(ctx, now)
 	took := time.Since(began)
-	must(t, err)
+	must.OK(t, err)
 	time.Sleep(time.Second)
 	beside := flushes.take()
 	t.Logf("a day of %d records was dropped in %v, of which commits were kept out for at most %v", records, took.Round(time.Millisecond), kept.Round(time.Microsecond))
@@ -77,7 +78,7 @@ func TestMillionsOfRecords(t *testing.T) {
 	took = time.Since(began)
 	beside = flushes.take()
 	flushes.stop()
-	must(t, err)
+	must.OK(t, err)
 	t.Logf("%d event keys were deleted in %v", keys, took.Round(time.Millisecond))
 	t.Logf("flushes beside the deletion: %s", beside)
 }
@@ -107,8 +108,8 @@ func fill2M(t *testing.T, l *Ledger, records int) (single, digest uuid.UUID) {
 	run(t, l, `INSERT INTO notify_deferrals SELECT event_id, user_id, 1, defer_until, NULL, NULL, NULL, event::text, defer_until FROM `+table+` WHERE outcome = 'LATER'`)
 	run(t, l, `INSERT INTO notify_users SELECT user_id, max(seq), '', max(decided_at) FROM `+table+` GROUP BY user_id`)
 	run(t, l, "VACUUM ANALYZE")
-	must(t, l.pool.QueryRow(ctx, "SELECT decision_id FROM notify_event_keys WHERE outcome = 'NOW' AND digest_id IS NULL AND user_id = 'user-7' LIMIT 1").Scan(&single))
-	must(t, l.pool.QueryRow(ctx, "SELECT digest_id FROM notify_event_keys WHERE digest_id IS NOT NULL LIMIT 1").Scan(&digest))
+	must.OK(t, l.pool.QueryRow(ctx, "SELECT decision_id FROM notify_event_keys WHERE outcome = 'NOW' AND digest_id IS NULL AND user_id = 'user-7' LIMIT 1").Scan(&single))
+	must.OK(t, l.pool.QueryRow(ctx, "SELECT digest_id FROM notify_event_keys WHERE digest_id IS NOT NULL LIMIT 1").Scan(&digest))
 	return single, digest
 }
 
@@ -225,7 +226,7 @@ func sameUsers(t *testing.T, writers, size int) (perSecond, share float64) {
 	var total int64
 	for user := range won {
 		standing, err := l.Load(ctx, []notify.Ask{{User: fmt.Sprint(user)}})
-		if must(t, err); standing[0].Version != won[user].Load() {
+		if must.OK(t, err); standing[0].Version != won[user].Load() {
 			t.Errorf("user %d has version %d, and %d decisions were acknowledged", user, standing[0].Version, won[user].Load())
 		}
 		total += won[user].Load()

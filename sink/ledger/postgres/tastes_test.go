@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledgertest"
 )
 
@@ -21,7 +22,7 @@ func TestTastesAreSummedUp(t *testing.T) {
 		user := fmt.Sprint("user ", n)
 		d := ledgertest.Decide(ledgertest.Event(user, kind, start), 1, 0, notify.Never, start)
 		d.Record.Facts.Taste, d.Record.Facts.TasteUsed = taste, used
-		must(t, l.Commit(ctx, []notify.Change{{User: user, State: &notify.State{DecidedAt: start}, Decided: []notify.Decided{d}}}, nil)[0])
+		must.OK(t, l.Commit(ctx, []notify.Change{{User: user, State: &notify.State{DecidedAt: start}, Decided: []notify.Decided{d}}}, nil)[0])
 	}
 	for i := range 101 {
 		decided(notify.Promo, notify.Score{Known: true, Cosine: float64(i) / 100}, i < 40)
@@ -31,7 +32,7 @@ func TestTastesAreSummedUp(t *testing.T) {
 	decided(notify.Promo, notify.Score{Skip: notify.SkipEmbeddingLate}, false)
 	decided(notify.Promo, notify.Score{}, false)
 	all, err := l.Tastes(ctx, start)
-	must(t, err)
+	must.OK(t, err)
 	if len(all) != 3 || all[0].Type != notify.Promo || all[1].Type != notify.Security || all[2].Type != 0 {
 		t.Fatalf("%+v", all)
 	}
@@ -47,7 +48,7 @@ func TestTastesAreSummedUp(t *testing.T) {
 		t.Errorf("%+v", all[1:])
 	}
 	skipped, err := l.SkippedTastes(ctx, start)
-	must(t, err)
+	must.OK(t, err)
 	if want := map[string]int64{"text_kept": 1, "embedding_late": 2}; !maps.Equal(skipped, want) {
 		t.Errorf("skipped %v, want %v", skipped, want)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledgertest"
 )
@@ -21,7 +22,7 @@ func later(t *testing.T, l *Ledger, user string, kind notify.EventType, due engi
 	t.Helper()
 	d := ledgertest.Decide(ledgertest.Event(user, kind, start), 1, 0, notify.Later, start)
 	d.Record.DeferUntil = due
-	must(t, l.Commit(ctx, []notify.Change{{User: user, State: &notify.State{DecidedAt: start}, Decided: []notify.Decided{d}}}, nil)[0])
+	must.OK(t, l.Commit(ctx, []notify.Change{{User: user, State: &notify.State{DecidedAt: start}, Decided: []notify.Decided{d}}}, nil)[0])
 	return d.Event.ID
 }
 
@@ -32,7 +33,7 @@ func TestDeferralsAreCountedListedAndReleased(t *testing.T) {
 	}
 	claimed := later(t, l, "claimed", notify.Update, start)
 	_, err := l.Claim(ctx, start, start+60*second, 1)
-	must(t, err)
+	must.OK(t, err)
 	due := later(t, l, "due", notify.Update, start+1)
 	now := start + 2
 	soon := later(t, l, "soon", notify.Promo, now+60*second)
@@ -40,7 +41,7 @@ func TestDeferralsAreCountedListedAndReleased(t *testing.T) {
 	tomorrow := later(t, l, "day", notify.Promo, now+3601*second)
 	last := later(t, l, "later", notify.Security, now+86_401*second)
 	counts, err := l.CountDeferrals(ctx, now, 0)
-	must(t, err)
+	must.OK(t, err)
 	want := []ledger.DeferralCount{
 		{Type: notify.Promo, Minute: 1, Hour: 1, Day: 1, Oldest: now + 60*second},
 		{Type: notify.Security, Later: 1, Oldest: now + 86_401*second},
@@ -53,7 +54,7 @@ func TestDeferralsAreCountedListedAndReleased(t *testing.T) {
 	}
 
 	bounded, err := l.CountDeferrals(ctx, now, 1)
-	must(t, err)
+	must.OK(t, err)
 	if len(bounded) != 2 || bounded[0] != (ledger.DeferralCount{Type: notify.Promo, Minute: 1, Oldest: now + 60*second}) || bounded[1].Total() != 1 {
 		t.Errorf("with a bound of one the first of each is counted: %+v", bounded)
 	}
@@ -61,7 +62,7 @@ func TestDeferralsAreCountedListedAndReleased(t *testing.T) {
 	list := func(w Waiting, n int, want ...uuid.UUID) []Deferral {
 		t.Helper()
 		all, err := l.Deferrals(ctx, w, n)
-		must(t, err)
+		must.OK(t, err)
 		for i := range all {
 			if len(all) != len(want) || all[i].Event.ID != want[i] {
 				t.Fatalf("item %d of %d is of %s", i, len(all), all[i].Event.UserID)
@@ -93,7 +94,7 @@ func TestDeferralsAreCountedListedAndReleased(t *testing.T) {
 		t.Errorf("%d released, %v", n, err)
 	}
 	items, err := l.Claim(ctx, now, now+60*second, 100)
-	must(t, err)
+	must.OK(t, err)
 	if len(items) != 4 || items[1].DueAt != now {
 		t.Errorf("claimed: %+v", items)
 	}
@@ -102,7 +103,7 @@ func TestDeferralsAreCountedListedAndReleased(t *testing.T) {
 func TestUndispatchedAreCounted(t *testing.T) {
 	l := openNew(t)
 	for i, user := range []string{"a", "b", "c"} {
-		must(t, commitOne(l, oneAt(user, 0, notify.Now, start+engine.Millis(i))))
+		must.OK(t, commitOne(l, oneAt(user, 0, notify.Now, start+engine.Millis(i))))
 	}
 	if n, oldest, err := l.CountUndispatched(ctx, start+2); n != 2 || oldest != start || err != nil {
 		t.Errorf("%d, the oldest of %d, %v", n, oldest-start, err)
@@ -127,12 +128,12 @@ func TestCountsReadTheIndex(t *testing.T) {
 	}
 	began := time.Now()
 	counts, err := l.CountDeferrals(ctx, start, 0)
-	must(t, err)
+	must.OK(t, err)
 	took := time.Since(began)
 	rows, err := l.pool.Query(ctx, "EXPLAIN (ANALYZE, COSTS OFF) "+countDeferrals, start.Time(), nil)
-	must(t, err)
+	must.OK(t, err)
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	must(t, err)
+	must.OK(t, err)
 	plan := strings.Join(lines, "\n")
 	t.Logf("%+v in %v\n%s", counts, took, plan)
 	if !strings.Contains(plan, "Index Only Scan using notify_deferrals_due") {

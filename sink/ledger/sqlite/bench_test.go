@@ -6,6 +6,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledgertest"
 )
@@ -26,7 +27,7 @@ func BenchmarkCommit(b *testing.B) {
 		}
 		b.StartTimer()
 		for _, err := range l.Commit(ctx, changes, nil) {
-			must(b, err)
+			must.OK(b, err)
 		}
 	}
 	b.ReportMetric(float64(b.N*users*turns)/b.Elapsed().Seconds(), "records/s")
@@ -54,13 +55,13 @@ func benchChange(user string, version int64, turns int, at engine.Millis) notify
 func BenchmarkRecords(b *testing.B) {
 	l := openNew(b)
 	for user := range 100 {
-		must(b, l.Commit(ctx, []notify.Change{benchChange(fmt.Sprint(user), 0, 100, now+engine.Millis(user))}, nil)[0])
+		must.OK(b, l.Commit(ctx, []notify.Change{benchChange(fmt.Sprint(user), 0, 100, now+engine.Millis(user))}, nil)[0])
 	}
 	b.ResetTimer()
 	n := 0
 	for range b.N {
 		for _, err := range l.Records(ctx, ledger.Filter{}) {
-			must(b, err)
+			must.OK(b, err)
 			n++
 		}
 	}

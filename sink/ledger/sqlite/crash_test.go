@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledgertest"
 	"keyfold/sink/sqlfile/crashtest"
@@ -97,8 +98,8 @@ func TestKill(t *testing.T) {
 func verify(t *testing.T, path string, acknowledged map[string]int64) {
 	t.Helper()
 	l, err := Open(path)
-	must(t, err)
-	defer func() { must(t, l.Close()) }()
+	must.OK(t, err)
+	defer func() { must.OK(t, l.Close()) }()
 	var sound string
 	if err := l.One("PRAGMA integrity_check", &sound); err != nil || sound != "ok" {
 		t.Fatalf("integrity_check: %s, %v", sound, err)
@@ -117,7 +118,7 @@ func verifyUser(t *testing.T, l *Ledger, user string, acknowledged int64) {
 	newest := map[uuid.UUID]notify.Record{}
 	seq := int64(0)
 	for d, err := range l.Records(ctx, ledger.Filter{User: user, Oldest: true}) {
-		must(t, err)
+		must.OK(t, err)
 		if seq++; d.Record.Seq != seq {
 			t.Fatalf("user %s: record %d follows %d", user, d.Record.Seq, seq-1)
 		}
@@ -127,7 +128,7 @@ func verifyUser(t *testing.T, l *Ledger, user string, acknowledged int64) {
 		newest[d.Record.EventID] = d.Record
 	}
 	all, err := l.Load(ctx, []notify.Ask{ask})
-	must(t, err)
+	must.OK(t, err)
 	got := all[0]
 	if got.Version < acknowledged || got.Version != seq {
 		t.Fatalf("user %s: version %d with %d records, but %d was acknowledged", user, got.Version, seq, acknowledged)

@@ -7,6 +7,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledgertest"
 	"keyfold/sink/sqlfile"
@@ -18,28 +19,28 @@ import (
 func TestErasureLeavesNoCopy(t *testing.T) {
 	const user, at = "Kassandra-71", engine.Millis(1_780_000_000_000)
 	l := openNew(t)
-	must(t, l.SetPreferences(ctx, user, notify.Preferences{Muted: []notify.EventType{notify.Promo}}))
+	must.OK(t, l.SetPreferences(ctx, user, notify.Preferences{Muted: []notify.EventType{notify.Promo}}))
 	c := notify.Change{User: user, Version: 1, State: &notify.State{DecidedAt: at}}
 	for i, outcome := range []notify.Outcome{notify.Now, notify.Later, notify.Never} {
 		c.Decided = append(c.Decided, ledgertest.Decide(ledgertest.Event(user, notify.Update, at), int64(2+i), 0, outcome, at))
 	}
-	must(t, l.Commit(ctx, []notify.Change{c}, nil)[0])
+	must.OK(t, l.Commit(ctx, []notify.Change{c}, nil)[0])
 	const alias = "Ulysses-12"
-	must(t, l.Commit(ctx, []notify.Change{one(alias, notify.Later)}, nil)[0])
+	must.OK(t, l.Commit(ctx, []notify.Change{one(alias, notify.Later)}, nil)[0])
 	_, err := ledger.MergeUsers(ctx, l, alias, user, at)
-	must(t, err)
+	must.OK(t, err)
 	texts := []string{user, alias, "shipped", "Grüße"}
 	holds := func() (n int) {
 		stored, err := os.ReadFile(l.Path())
-		must(t, err)
+		must.OK(t, err)
 		for _, text := range texts {
 			n += bytes.Count(stored, []byte(text))
 		}
 		return n
 	}
-	must(t, l.Forget(ctx, alias, at))
-	must(t, l.Close())
-	must(t, sqlfile.Rewrite(ctx, l.Path()))
+	must.OK(t, l.Forget(ctx, alias, at))
+	must.OK(t, l.Close())
+	must.OK(t, sqlfile.Rewrite(ctx, l.Path()))
 	if n := holds(); n > 0 {
 		t.Errorf("id and texts stand %d times in the file", n)
 	}

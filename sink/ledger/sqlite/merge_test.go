@@ -6,6 +6,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledgertest"
 )
@@ -21,18 +22,18 @@ func TestMergeOfManyRecords(t *testing.T) {
 			c.Decided = append(c.Decided, ledgertest.Decide(ledgertest.Event(user, notify.Update, at), i+1, 0, notify.Never, at))
 			c.State.DecidedAt = at
 		}
-		must(t, l.Commit(ctx, []notify.Change{c}, nil)[0])
+		must.OK(t, l.Commit(ctx, []notify.Change{c}, nil)[0])
 	}
 	began := time.Now()
 	n, err := l.Merge(ctx, &notify.Merge{Alias: "alias", Into: "into", At: now, AliasVersion: of, IntoVersion: others, State: &notify.State{DecidedAt: now + of}})
-	must(t, err)
+	must.OK(t, err)
 	t.Logf("%d records and %d were merged in %v", of, others, time.Since(began).Round(time.Millisecond))
 	if n != of {
 		t.Errorf("%d decisions were merged, want %d", n, of)
 	}
 	seq := int64(0)
 	for d, err := range l.Records(ctx, ledger.Filter{User: "into", Oldest: true}) {
-		must(t, err)
+		must.OK(t, err)
 		if seq++; d.Record.Seq != seq || d.Event.User() != "into" {
 			t.Fatalf("record %d has seq %d and an event of %s", seq, d.Record.Seq, d.Event.User())
 		}
@@ -46,11 +47,11 @@ func TestMergeOfManyRecords(t *testing.T) {
 func TestAMergeLeavesNoVersionOfTheAlias(t *testing.T) {
 	l := openNew(t)
 	for range 2 {
-		must(t, l.SetPreferences(ctx, "alias", notify.Preferences{Paused: true}))
+		must.OK(t, l.SetPreferences(ctx, "alias", notify.Preferences{Paused: true}))
 	}
-	must(t, l.SetPreferences(ctx, "into", notify.Preferences{}))
+	must.OK(t, l.SetPreferences(ctx, "into", notify.Preferences{}))
 	_, err := ledger.MergeUsers(ctx, l, "alias", "into", now)
-	must(t, err)
+	must.OK(t, err)
 	if p, err := l.Preferences(ctx, "into"); err != nil || p.Version <= 2 {
 		t.Errorf("version %d, %v", p.Version, err)
 	}

@@ -10,28 +10,16 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledgertest"
 	"keyfold/sink/sqlfile"
 	"keyfold/sink/sqlite"
 )
 
-// expectFault expects a configuration fault whose text names all of words.
-func expectFault(t *testing.T, err error, reason string, words ...string) {
-	t.Helper()
-	if engine.KindOf(err) != engine.Configuration || engine.ReasonOf(err) != reason {
-		t.Fatalf("got %v (%s), want the configuration fault %s", err, engine.ReasonOf(err), reason)
-	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("%q does not name %q", err, word)
-		}
-	}
-}
-
 func run(t *testing.T, l *Ledger, statement string) {
 	t.Helper()
-	must(t, l.Write(ctx, func(tx *sqlfile.Tx) error {
+	must.OK(t, l.Write(ctx, func(tx *sqlfile.Tx) error {
 		_, err := tx.Exec(statement)
 		return err
 	}))
@@ -41,35 +29,35 @@ func TestFilesOfOthers(t *testing.T) {
 	dir := t.TempDir()
 	profiles := filepath.Join(dir, "keyfold.db")
 	f, err := sqlite.Open(profiles, sqlite.Settings{Dimensions: 4, History: profile.Mass})
-	must(t, err)
-	must(t, f.Close())
+	must.OK(t, err)
+	must.OK(t, f.Close())
 	_, err = Open(profiles)
-	expectFault(t, err, "store_not_keyfold", profiles)
+	must.Fault(t, err, "store_not_keyfold", profiles)
 	_, err = OpenReader(profiles)
-	expectFault(t, err, "store_not_keyfold", profiles)
+	must.Fault(t, err, "store_not_keyfold", profiles)
 
 	l := openAt(t, filepath.Join(dir, "notify.db"))
 	_, err = sqlite.OpenReader(l.Path())
-	expectFault(t, err, "store_not_keyfold", l.Path())
+	must.Fault(t, err, "store_not_keyfold", l.Path())
 	run(t, l, "PRAGMA user_version = 99")
-	must(t, l.Close())
+	must.OK(t, l.Close())
 	_, err = Open(l.Path())
-	expectFault(t, err, "store_newer", "schema 99", "run that version")
+	must.Fault(t, err, "store_newer", "schema 99", "run that version")
 }
 
 func TestReaderBesideALedger(t *testing.T) {
 	l := openNew(t)
 	r, err := OpenReader(l.Path())
-	must(t, err)
+	must.OK(t, err)
 	for i := range 5 {
-		must(t, l.SetPreferences(ctx, string(rune('a'+i)), notify.Preferences{Caps: notify.Caps{i, 2, 3}}))
+		must.OK(t, l.SetPreferences(ctx, string(rune('a'+i)), notify.Preferences{Caps: notify.Caps{i, 2, 3}}))
 		got, err := r.Load(ctx, []notify.Ask{{User: string(rune('a' + i))}})
-		must(t, err)
+		must.OK(t, err)
 		if got[0].Version != 1 || got[0].Preferences.Caps[0] != i {
 			t.Errorf("the reader sees %+v", got[0])
 		}
 	}
-	must(t, r.Close())
+	must.OK(t, r.Close())
 }
 
 // one returns the change of a new user by one decision.
@@ -87,7 +75,7 @@ func TestRejectedChange(t *testing.T) {
 	run(t, l, `CREATE TRIGGER no_second BEFORE INSERT ON notify_deferrals WHEN new.user_id = 'b'
 		BEGIN SELECT RAISE(ABORT, 'no second user'); END`)
 	marked := one("0", notify.Now)
-	must(t, l.Commit(ctx, []notify.Change{marked}, nil)[0])
+	must.OK(t, l.Commit(ctx, []notify.Change{marked}, nil)[0])
 	mark := []uuid.UUID{marked.Decided[0].Event.ID}
 	answers := l.Commit(ctx, []notify.Change{one("a", notify.Later), one("b", notify.Later), one("c", notify.Now)}, ledgertest.Dispatched(mark...))
 	if answers[0] != nil || answers[2] != nil {
@@ -97,12 +85,12 @@ func TestRejectedChange(t *testing.T) {
 		t.Errorf("a rejected change: %v, want a permanent error", answers[1])
 	}
 	got, err := l.Load(ctx, []notify.Ask{{User: "a"}, {User: "b"}, {User: "c"}, {User: "0", Events: mark}})
-	must(t, err)
+	must.OK(t, err)
 	if got[0].Version != 1 || got[1].Version != 0 || got[2].Version != 1 || !got[3].Known[0].Dispatched {
 		t.Errorf("stored are %+v", got)
 	}
 	counts, err := l.Counts(ctx, ledger.Span{})
-	must(t, err)
+	must.OK(t, err)
 	if len(counts) != 2 {
 		t.Errorf("records are %+v", counts)
 	}
@@ -150,10 +138,10 @@ func TestDamagedRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := openNew(t)
-			must(t, l.Commit(ctx, []notify.Change{one("a", notify.Later)}, nil)[0])
-			must(t, l.SetPreferences(ctx, "p", notify.Preferences{}))
+			must.OK(t, l.Commit(ctx, []notify.Change{one("a", notify.Later)}, nil)[0])
+			must.OK(t, l.SetPreferences(ctx, "p", notify.Preferences{}))
 			run(t, l, test.damage)
-			expectFault(t, test.read(l), sqlfile.ReasonCorrupt, test.words...)
+			must.Fault(t, test.read(l), sqlfile.ReasonCorrupt, test.words...)
 		})
 	}
 }
@@ -164,11 +152,11 @@ func TestDamagedRows(t *testing.T) {
 func TestADamagedDeferralAmongOthers(t *testing.T) {
 	l := openNew(t)
 	for _, user := range []string{"a", "b", "c"} {
-		must(t, l.Commit(ctx, []notify.Change{one(user, notify.Later)}, nil)[0])
+		must.OK(t, l.Commit(ctx, []notify.Change{one(user, notify.Later)}, nil)[0])
 	}
 	run(t, l, "UPDATE notify_deferrals SET event = '{}' WHERE user_id = 'b'")
 	due, err := l.Claim(ctx, now*2, now*3, 9)
-	expectFault(t, err, sqlfile.ReasonCorrupt, "event")
+	must.Fault(t, err, sqlfile.ReasonCorrupt, "event")
 	if len(due) != 2 || due[0].Event.UserID+due[1].Event.UserID != "ac" {
 		t.Errorf("%+v are claimed, want those of a and c", due)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledgertest"
 	"keyfold/sink/sqlfile/crashtest"
 )
@@ -20,18 +21,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // openAt opens a file that is closed when the test ends.
 func openAt(t testing.TB, path string) *Ledger {
 	t.Helper()
 	l, err := Open(path)
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -51,7 +45,7 @@ func TestConformance(t *testing.T) {
 	ledgertest.Run(t, func(t *testing.T) ledgertest.Store {
 		l := openNew(t)
 		return ledgertest.Store{Ledger: l, Reopen: func() ledgertest.Store {
-			must(t, l.Close())
+			must.OK(t, l.Close())
 			return ledgertest.Store{Ledger: openAt(t, l.Path())}
 		}, Drop: func(t *testing.T, decision uuid.UUID) {
 			run(t, l, fmt.Sprintf("DELETE FROM notify_decisions WHERE decision_id = x'%x'", decision[:]))

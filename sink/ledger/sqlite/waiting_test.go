@@ -5,6 +5,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledgertest"
 )
@@ -22,13 +23,13 @@ func TestDeferralsAreCounted(t *testing.T) {
 		user := string(rune('a' + i))
 		made := ledgertest.Decide(ledgertest.Event(user, d.kind, at), 1, 0, notify.Later, at)
 		made.Record.DeferUntil = d.due
-		must(t, l.Commit(ctx, []notify.Change{{User: user, State: &notify.State{DecidedAt: at}, Decided: []notify.Decided{made}}}, nil)[0])
+		must.OK(t, l.Commit(ctx, []notify.Change{{User: user, State: &notify.State{DecidedAt: at}, Decided: []notify.Decided{made}}}, nil)[0])
 	}
 	_, err := l.Claim(ctx, at, at+60*second, 1)
-	must(t, err)
+	must.OK(t, err)
 	now := at + 1
 	counts, err := l.CountDeferrals(ctx, now, 0)
-	must(t, err)
+	must.OK(t, err)
 	want := []ledger.DeferralCount{
 		{Type: notify.Promo, Hour: 2, Day: 1, Oldest: at + 61*second}, {Type: notify.Security, Later: 1, Oldest: at + 90_000*second}, {Type: notify.Update, Due: 1, Claimed: 1, Oldest: at},
 	}

@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 )
 
 // longest has the links of the longest user id.
@@ -34,9 +35,7 @@ func TestTheLargestDigest(t *testing.T) {
 			d.Records = append(d.Records, notify.Record{DigestID: d.ID, DigestKey: strings.Repeat("<", notify.MaxGroupBytes), Reasons: []string{notify.ReasonDigested}, Channels: notify.Channels})
 		}
 		line, err := Append(nil, &d, longest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if len(line) >= 1<<20 || len(line) < bytes {
 			t.Errorf("%d items with %d signs each are %d bytes", len(d.Events), runes, len(line))
 		}
@@ -52,9 +51,7 @@ func TestADigestExpiresWithItsLastItem(t *testing.T) {
 			d.Records = append(d.Records, notify.Record{DigestID: d.ID})
 		}
 		m, err := Of(&d, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got := ""
 		if m.ExpiresAt != nil {
 			got = *m.ExpiresAt
@@ -76,9 +73,7 @@ func TestADigestShowsSomeItems(t *testing.T) {
 	}
 	d.Records[3].Facts.Digest = notify.DigestMessage{Key: "orders", Title: "5 news", Message: "and more", Show: 2, More: 3}
 	m, err := Of(&d, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if m.Title != "5 news" || m.Text != "and more" || m.Digest.Key != "orders" || m.Digest.More != 3 || len(m.EventIDs) != 5 ||
 		len(m.Digest.Items) != 2 || m.Digest.Items[0].Title != "4" || m.Digest.Items[1].Title != "3" {
 		t.Errorf("%+v %+v", m, m.Digest)

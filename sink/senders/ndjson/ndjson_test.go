@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 
 	"keyfold/sink/senders/message"
 	"keyfold/sink/senders/ndjson"
@@ -28,9 +29,7 @@ func dispatch(title string) notify.Dispatch {
 func lines(t *testing.T, path string) (all []message.Message) {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for line := range bytes.Lines(text) {
 		var m message.Message
 		if err := json.Unmarshal(line, &m); err != nil || line[len(line)-1] != '\n' {
@@ -44,18 +43,14 @@ func lines(t *testing.T, path string) (all []message.Message) {
 func TestEachDispatchIsALine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.ndjson")
 	f, err := ndjson.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	first := dispatch("one")
 	for _, err := range f.Send(t.Context(), []notify.Dispatch{first, {}, dispatch("two")}) {
 		if err != nil && !strings.Contains(err.Error(), "0 records") {
 			t.Error(err)
 		}
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Close())
 	if f, err = ndjson.Open(path); err != nil {
 		t.Fatal(err)
 	}
@@ -73,15 +68,11 @@ func TestATornLineIsRepaired(t *testing.T) {
 	for _, torn := range []string{"", "{", `{"version":"1.0","title":"x`, message.Begin + strings.Repeat("x", 200<<10)} {
 		path := filepath.Join(t.TempDir(), "out.ndjson")
 		f, err := ndjson.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		f.Send(t.Context(), []notify.Dispatch{dispatch("one")})
 		f.Close()
 		whole, _ := os.ReadFile(path)
-		if err := os.WriteFile(path, append(whole, torn...), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, append(whole, torn...), 0o600))
 		if f, err = ndjson.Open(path); err != nil {
 			t.Fatal(err)
 		}
@@ -98,9 +89,7 @@ func TestWhatIsNoFileIsRefused(t *testing.T) {
 		t.Error("a folder was opened")
 	}
 	foreign := filepath.Join(t.TempDir(), "notes.txt")
-	if err := os.WriteFile(foreign, []byte("one\n{\"no\":\"message"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(foreign, []byte("one\n{\"no\":\"message"), 0o600))
 	if _, err := ndjson.Open(foreign); err == nil || !strings.Contains(err.Error(), "name another file") {
 		t.Errorf("a file of another program: %v", err)
 	}
@@ -121,9 +110,7 @@ func TestDigest(t *testing.T) {
 	}
 	digest.Events[0].ExpiresAt, digest.Events[1].ExpiresAt = 4000, 5000
 	m, err := message.Of(&digest, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if m.DispatchID != digest.ID || m.Digest == nil || m.Digest.Key != "PROMO" || len(m.Digest.Items) != 2 || m.Digest.Items[1].Title != "two" ||
 		len(m.EventIDs) != 2 || m.EventType != "DIGEST" || m.ExpiresAt == nil || *m.ExpiresAt != "1970-01-01T00:00:05.000Z" || len(m.Channels) != 2 {
 		t.Errorf("%+v", m)

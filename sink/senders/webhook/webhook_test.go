@@ -16,6 +16,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/must"
 
 	"keyfold/sink/senders/message"
 	"keyfold/sink/senders/webhook"
@@ -40,9 +41,7 @@ func send(t *testing.T, path string, receiver http.HandlerFunc) (notify.Dispatch
 	config := webhook.DefaultConfig(server.URL + path)
 	config.Pause, config.MaxPause, config.Timeout, config.Attempts = time.Millisecond, time.Millisecond, 5*time.Second, 3
 	w, err := webhook.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer w.Close()
 	d := dispatch()
 	return d, w.Send(t.Context(), []notify.Dispatch{d})[0]
@@ -104,9 +103,7 @@ func TestRest(t *testing.T) {
 		config := webhook.DefaultConfig(server.URL)
 		config.Attempts, config.Rest = 1, c.rest
 		w, err := webhook.New(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		first, second := w.Send(t.Context(), []notify.Dispatch{dispatch()})[0], w.Send(t.Context(), []notify.Dispatch{dispatch()})[0]
 		if first == nil || errors.Is(second, engine.ErrAway) != (c.posts == 1) || posts.Load() != c.posts {
 			t.Errorf("rest %v: %v, then %v, %d posts", c.rest, first, second, posts.Load())
@@ -163,9 +160,7 @@ func TestErrorsHaveNoSecret(t *testing.T) {
 	config := webhook.DefaultConfig("http://127.0.0.1:1/in?token=secret")
 	config.Attempts = 1
 	w, err := webhook.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer w.Close()
 	if err := w.Send(t.Context(), []notify.Dispatch{dispatch()})[0]; err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("%v", err)

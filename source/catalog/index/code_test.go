@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/sample"
 	"keyfold/source/vector"
 )
@@ -28,9 +29,7 @@ func withCodes(dimensions, few int) *Index {
 // has another's name.
 func named(tb testing.TB, random *rand.Rand, first, n int32, dimensions int) (all []profile.Product) {
 	hash, err := vector.NewHash(dimensions)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, err)
 	things := sample.Products()
 	for id := first; id < first+n; id++ {
 		p := things[random.IntN(len(things))]
@@ -41,9 +40,7 @@ func named(tb testing.TB, random *rand.Rand, first, n int32, dimensions int) (al
 			p.Name, p.Category = other.Name, other.Category
 		}
 		vectors, err := hash.Embed(context.Background(), []string{p.Name})
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must.OK(tb, err)
 		p.Vector = vectors[0]
 		all = append(all, p)
 	}

@@ -11,6 +11,8 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"keyfold/internal/testserver/must"
 )
 
 // randomSessions are some of few things.
@@ -99,9 +101,7 @@ func TestVectorsEqualTheEigenvectors(t *testing.T) {
 	for seed := range uint64(10) {
 		sessions := randomSessions(seed, things, 60)
 		vectors, err := Vectors(t.Context(), Information(count(sessions, things, 1000).Together()), things, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		dense := slices.Concat(slowInformation(sessions, things)...)
 		var eigen mat.EigenSym
 		if !eigen.Factorize(mat.NewSymDense(things, dense), true) {
@@ -153,9 +153,7 @@ func TestPlantedTopicsAreFound(t *testing.T) {
 	t.Parallel()
 	const topics, size = 20, 20
 	vectors, err := Vectors(t.Context(), Information(count(planted(topics, size, 6000), topics*size, DefaultPairs).Together()), 32, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	wrong := 0
 	for i, v := range vectors {
 		best, nearest := -2.0, -1
@@ -185,9 +183,7 @@ func TestSameBytes(t *testing.T) {
 	learn := func(limit int) (string, *Pairs) {
 		pairs := count(sessions, 400, limit)
 		vectors, err := Vectors(t.Context(), Information(pairs.Together()), 16, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return fmt.Sprint(vectors), pairs
 	}
 	want, _ := learn(DefaultPairs)

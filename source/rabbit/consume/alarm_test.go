@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/sitetest"
 )
 
@@ -22,9 +23,7 @@ func TestAlarm(t *testing.T) {
 	s.Publish(s.Messages(1000)...)
 	p := s.Publisher(sitetest.Quick)
 	extra := s.Messages(1)
-	if err := errors.Join(p.Publish(sitetest.Within(t, time.Minute), extra)...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(p.Publish(sitetest.Within(t, time.Minute), extra)...))
 	s.Broker.Alarm(t, true)
 	// The broker tells a connection when it publishes, once the alarm has reached it; these
 	// messages may be anything.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit"
@@ -62,9 +63,7 @@ func faultOf(t *testing.T, s *site, only []int) error {
 	config := s.config()
 	config.Partitions = &Partitions{Only: only}
 	c, err := New(config, Ports{Retries: InProcess{}, Log: sitetest.Quiet, Layout: s.Publisher(sitetest.Quick)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	err = c.Run(sitetest.Within(t, sitetest.Ample), Events(settleAtOnce))
 	if closing := c.Close(t.Context()); closing != nil {
 		t.Error(closing)
@@ -222,9 +221,7 @@ func TestStopHandsPartitionsOver(t *testing.T) {
 	stop := f.flow()
 	sitetest.Eventually(t, "the first holds some", func() bool { return a.share() > 50 })
 	a.stop()
-	if err := <-a.done; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, <-a.done)
 	a.done <- nil
 	time.Sleep(100 * time.Millisecond) // Router.Drain
 	a.settle(func(int) bool { return true })

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/partition"
@@ -111,9 +112,7 @@ func TestJoinIsBounded(t *testing.T) {
 			config := s.config()
 			config.Partitions, config.Timing.Connect, config.Timing.Dial = &Partitions{}, 500*time.Millisecond, deaf.dial
 			consumer, err := New(config, Ports{Retries: InProcess{}, Log: sitetest.Quiet, Layout: c.Layout(s)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			ctx, stop := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() { done <- consumer.Run(ctx, Events(settleAtOnce)) }()
@@ -147,9 +146,7 @@ func TestStandInIsLimited(t *testing.T) {
 	theirs := 0
 	for _, m := range events {
 		slot, err := strconv.Atoi(m.RoutingKey)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		theirs += slot % 2
 	}
 	sitetest.Eventually(t, "the owner has its own", func() bool { return int(b.Stats.Acked.Load()) == theirs })

@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit"
@@ -71,9 +72,7 @@ func (f *fleet) join(name string, change func(*Config)) *member {
 		Retries:     InProcess{}, Log: sitetest.Quiet,
 		Layout: f.Publisher(sitetest.Quick), CloseWindows: m.closeWindows,
 	})
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	must.OK(f.T, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	m.runner = &runner{Consumer: c, t: f.T, stop: cancel, done: make(chan error, 1)}
 	go func() { m.done <- c.Run(ctx, Events(m.deliver)) }()

@@ -11,6 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit"
@@ -35,9 +36,7 @@ func measure(b *testing.B, drain func(s *site)) {
 	var wall, cpu time.Duration
 	for b.Loop() {
 		for _, err := range p.Publish(sitetest.Within(b, time.Minute), messages) {
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, err)
 		}
 		start, used := time.Now(), processorTime()
 		drain(s)
@@ -56,21 +55,13 @@ func measure(b *testing.B, drain func(s *site)) {
 func BenchmarkBareConsumer(b *testing.B) {
 	measure(b, func(s *site) {
 		conn, err := amqp.Dial(s.DSN)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		defer conn.Close()
 		ch, err := conn.Channel()
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := ch.Qos(8192, 0, false); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
+		must.OK(b, ch.Qos(8192, 0, false))
 		deliveries, err := ch.Consume(s.Names.Queue, "", false, false, false, false, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		for range preloaded {
 			d := <-deliveries
 			var m struct {
@@ -80,12 +71,8 @@ func BenchmarkBareConsumer(b *testing.B) {
 				OccurredAt time.Time `json:"occurred_at"`
 				MessageID  string    `json:"message_id"`
 			}
-			if err := json.Unmarshal(d.Body, &m); err != nil {
-				b.Fatal(err)
-			}
-			if err := d.Ack(false); err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, json.Unmarshal(d.Body, &m))
+			must.OK(b, d.Ack(false))
 		}
 	})
 }
@@ -95,9 +82,7 @@ func (s *site) drain(config Config, deliver profile.Deliver, acked int64) {
 	for r.Stats.Acked.Load() < acked {
 		time.Sleep(100 * time.Microsecond)
 	}
-	if err := r.end(sitetest.Ample); err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, r.end(sitetest.Ample))
 }
 
 func BenchmarkConsumer(b *testing.B) {
@@ -171,9 +156,7 @@ func BenchmarkPublisher(b *testing.B) {
 	p := s.Publisher(rabbit.Timing{})
 	for b.Loop() {
 		for _, err := range p.Publish(sitetest.Within(b, time.Minute), messages) {
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, err)
 		}
 	}
 	b.ReportMetric(float64(b.N)*preloaded/b.Elapsed().Seconds(), "events/s")

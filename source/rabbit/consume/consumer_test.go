@@ -14,6 +14,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit"
@@ -32,9 +33,7 @@ func roundTrip(t *testing.T, queueType topology.QueueType) {
 	const n = 2000
 	b := rabbittest.Shared(t)
 	s := &site{sitetest.New(t, b)}
-	if err := topology.Setup(t.Context(), s.DSN, topology.Config{Names: s.Names, QueueType: queueType}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, topology.Setup(t.Context(), s.DSN, topology.Config{Names: s.Names, QueueType: queueType}))
 	s.Publish(s.Messages(n)...)
 	settling := make(chan profile.Delivery, n)
 	var seen sync.Map
@@ -109,9 +108,7 @@ func TestRedeliveredIsWhatWasNotSettled(t *testing.T) {
 	// The channel is asynchronous: what left here is not yet there.
 	sitetest.Eventually(t, "the broker knows", func() bool {
 		depths, err := s.Broker.Depths(s.VHost)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return depths[s.Names.Queue] == 500
 	})
 	p.Cut()
@@ -240,9 +237,7 @@ func TestConfigurationFaultsAtStart(t *testing.T) {
 		config := s.config()
 		config.DSN = dsn
 		c, err := New(config, Ports{Log: sitetest.Quiet})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		err = c.Run(sitetest.Within(t, sitetest.Ample), Events(settleAtOnce))
 		if engine.KindOf(err) != engine.Configuration || engine.ReasonOf(err) != reason {
 			t.Errorf("%s: %v", reason, err)
@@ -366,9 +361,7 @@ func TestDeliverErrorEndsRun(t *testing.T) {
 		s := newSite(t, rabbittest.Shared(t))
 		s.Publish(s.Messages(5)...)
 		c, err := New(s.config(), Ports{Log: sitetest.Quiet})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		broken := errors.New("no more")
 		refuse := func(_ context.Context, deliveries []profile.Delivery) error {
 			for _, d := range deliveries[taken:] {

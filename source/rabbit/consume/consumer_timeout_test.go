@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/logtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit/topology"
@@ -39,9 +40,7 @@ func TestConsumerTimeout(t *testing.T) {
 func heldForTooLong(t *testing.T, b *rabbittest.Broker, kind topology.QueueType) {
 	const n, left = 60, 5
 	s := &site{sitetest.New(t, b)}
-	if err := topology.Setup(t.Context(), s.DSN, topology.Config{Names: s.Names, QueueType: kind}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, topology.Setup(t.Context(), s.DSN, topology.Config{Names: s.Names, QueueType: kind}))
 	s.Publish(s.Messages(n)...)
 	var in inbox
 	var log logtest.Buffer

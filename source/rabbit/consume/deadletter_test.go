@@ -18,6 +18,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit"
 )
@@ -206,9 +207,7 @@ func TestOneLetterThatIsNotStored(t *testing.T) {
 	s := shared(t)
 	q := &stubborn{bad: "bad 100", stored: map[string]int{}}
 	c, err := New(s.config(), Ports{DeadLetters: q, Retries: InProcess{}, Log: sitetest.Quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx, Events(settleAtOnce)) }()
@@ -388,9 +387,7 @@ func TestRetriesMayReplaceTheMessage(t *testing.T) {
 	s.Publish(s.Messages(1)...)
 	var in inbox
 	c, err := New(s.config(), Ports{Retries: replacing{t, s}, Log: sitetest.Quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx, Events(in.deliver)) }()

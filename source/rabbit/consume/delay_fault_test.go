@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/logtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sitetest"
 )
@@ -146,9 +147,7 @@ func TestDelayQueueRefuses(t *testing.T) {
 	w := &waiting{shared(t), 50 * time.Millisecond}
 	_, err := w.Channel().QueueDeclare(w.queue(0), true, false, false, false,
 		map[string]any{"x-max-length": int32(0), "x-overflow": "reject-publish"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w.Publish(w.Messages(1)...)
 	d := w.retries(w.DSN, sitetest.Quiet)
 	f := failFirst(1)

@@ -7,6 +7,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/internal/testserver/logtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/topology"
@@ -41,9 +42,7 @@ func TestDelayedEventFindsItsSlot(t *testing.T) {
 	w.Publish(mine...)
 	for slot := range engine.Slots {
 		if slot%8 == 3 {
-			if err := w.Channel().ExchangeUnbind(w.Names.InnerExchange(w.Names.Slots), w.Names.SlotKey(slot), w.Names.Slots, false, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.Channel().ExchangeUnbind(w.Names.InnerExchange(w.Names.Slots), w.Names.SlotKey(slot), w.Names.Slots, false, nil))
 		}
 	}
 	d, first := w.retries(w.DSN, sitetest.Quiet), failFirst(1)
@@ -51,9 +50,7 @@ func TestDelayedEventFindsItsSlot(t *testing.T) {
 	delay := w.Names.RetryExchange(w.first)
 	held := func() int {
 		depths, err := b.Depths(w.VHost)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return depths[delay]
 	}
 	sitetest.Eventually(t, "all wait, although their slots have no queue", func() bool {
@@ -61,9 +58,7 @@ func TestDelayedEventFindsItsSlot(t *testing.T) {
 	})
 
 	declared.Partitions = 16
-	if err := topology.Setup(t.Context(), w.DSN, declared); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, topology.Setup(t.Context(), w.DSN, declared))
 	moved := failFirst(0)
 	w.runWith(d, w.partitionOf(11), moved.deliver)
 	sitetest.Eventually(t, "each in its slot's partition", func() bool { return first.settled() == len(mine)/2 && moved.settled() == len(mine)/2 })

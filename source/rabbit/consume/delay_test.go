@@ -15,6 +15,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit"
@@ -40,9 +41,7 @@ func newWaiting(t testing.TB, b *rabbittest.Broker, first time.Duration) *waitin
 func (w *waiting) declare() {
 	w.T.Helper()
 	config := topology.Config{Names: w.Names, QueueType: topology.Classic, RetryDelays: rabbit.RetryDelays(w.first, w.config().MaxRetries)}
-	if err := topology.Setup(w.T.Context(), w.DSN, config); err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, topology.Setup(w.T.Context(), w.DSN, config))
 }
 
 func (w *waiting) config() Config {
@@ -210,9 +209,7 @@ func TestExhaustedOverRestarts(t *testing.T) {
 		for _, e := range in.take() {
 			e.Settler.Settle(retryOf(fmt.Errorf("failure %d", attempt)))
 		}
-		if err := r.end(sitetest.Ample); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.end(sitetest.Ample))
 		if r.Stats.Acked.Load() != 2 {
 			t.Fatalf("a stop did not wait for the copies: %d acknowledged", r.Stats.Acked.Load())
 		}

@@ -8,6 +8,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit/topology"
 )
@@ -20,28 +21,20 @@ import (
 func TestAFullFrameThatIsDeliveredAgain(t *testing.T) {
 	s := newSite(t, sitetest.OwnBroker(t))
 	s.Broker.DeleteQueue(t, s.VHost, s.Names.Queue)
-	if err := topology.Setup(t.Context(), s.DSN, topology.Config{Names: s.Names, QueueType: topology.Quorum}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, topology.Setup(t.Context(), s.DSN, topology.Config{Names: s.Names, QueueType: topology.Quorum}))
 	const fixed = 26 + len("own") + 6 // of a frame with one header and no property
 	m := s.Messages(2)
 	ch := s.Channel()
 	err := ch.Publish(m[0].Exchange, m[0].RoutingKey, true, false, amqp.Publishing{
 		Headers: amqp.Table{"own": strings.Repeat("x", 128<<10-fixed)}, Body: m[0].Body,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.Publish(m[1])
 	deliveries, err := ch.Consume(s.Names.Queue, "reader", false, false, false, false, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	first := <-deliveries
 	// A consumer that went on would get the frame that is too large, in place of the close's answer.
-	if err := errors.Join(ch.Cancel("reader", false), first.Reject(true), ch.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(ch.Cancel("reader", false), first.Reject(true), ch.Close()))
 	r := s.run(s.config(), settleAtOnce)
 	sitetest.Eventually(t, "the cure is named", func() bool {
 		err := r.Ready()

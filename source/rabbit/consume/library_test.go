@@ -7,6 +7,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/sitetest"
 )
 
@@ -20,13 +21,9 @@ func TestLibraryTruncatesPrefetch(t *testing.T) {
 	// want come, however slowly, and then none for a while.
 	received := func(prefetch, want int) int {
 		ch := s.Channel()
-		if err := ch.Qos(prefetch, 0, false); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, ch.Qos(prefetch, 0, false))
 		deliveries, err := ch.Consume(s.Names.Queue, "", false, false, false, false, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer ch.Close()
 		for n := 0; ; n++ {
 			wait := sitetest.Ample
@@ -68,18 +65,12 @@ func TestLibraryRecoveryMixesTags(t *testing.T) {
 		Properties: amqp.Table{"connection_name": "recovering"},
 		Recovery:   &amqp.Recovery{},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	deliveries, err := ch.Consume(s.Names.Queue, "", false, false, false, false, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	held := map[uint64]amqp.Delivery{}
 	for range 3 {
 		d := <-deliveries
@@ -101,9 +92,7 @@ func TestLibraryRecoveryMixesTags(t *testing.T) {
 		t.Fatalf("tags after the recovery: %v", again)
 	}
 	// The old delivery's acknowledgement is taken for the new one's.
-	if err := held[1].Ack(false); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, held[1].Ack(false))
 	ch.Close()
 	sitetest.Eventually(t, "one message acknowledged through a stale tag", func() bool { return s.Depth(s.Names.Queue) == 2 })
 }

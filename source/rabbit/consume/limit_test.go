@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit"
@@ -19,9 +20,7 @@ import (
 // newQuorumSite is a virtual host whose queues are quorum queues.
 func newQuorumSite(t *testing.T) *site {
 	s := &site{sitetest.New(t, rabbittest.Shared(t))}
-	if err := topology.Setup(t.Context(), s.DSN, topology.Config{Names: s.Names, QueueType: topology.Quorum}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, topology.Setup(t.Context(), s.DSN, topology.Config{Names: s.Names, QueueType: topology.Quorum}))
 	return s
 }
 
@@ -102,9 +101,7 @@ func (s *site) checked(t *testing.T, kind topology.QueueType, queue, reason stri
 func (config Config) checked(t *testing.T, queue, reason string, parts []string) {
 	t.Helper()
 	c, err := New(config, Ports{Log: sitetest.Quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, stop := context.WithCancel(sitetest.Within(t, sitetest.Ample))
 	defer stop()
 	done := make(chan error, 1)
@@ -167,16 +164,12 @@ func TestManyDeliveriesAreToldOf(t *testing.T) {
 		for range 2 {
 			sitetest.Eventually(t, "a delivery", func() bool {
 				d, ok, err := ch.Get(s.Names.Queue, false)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				last = d.DeliveryTag
 				return ok
 			})
 		}
-		if err := ch.Nack(last, true, true); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, ch.Nack(last, true, true))
 	}
 	var log bytes.Buffer
 	r := s.runLogged(slog.New(slog.NewTextHandler(&log, nil)), InProcess{}, s.config(), settleAtOnce)

@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sitetest"
@@ -29,9 +30,7 @@ func (s *site) unsubscribed() {
 	ch := s.Channel()
 	sitetest.Eventually(s.T, "no consumer at the broker", func() bool {
 		q, err := ch.QueueDeclarePassive(s.Names.Queue, true, false, false, false, nil)
-		if err != nil {
-			s.T.Fatal(err)
-		}
+		must.OK(s.T, err)
 		return q.Consumers == 0
 	})
 }
@@ -69,9 +68,7 @@ func (s *site) runLogged(log *slog.Logger, retries Retries, config Config, deliv
 		Retries:     retries,
 		Log:         log,
 	})
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &runner{Consumer: c, t: s.T, stop: cancel, done: make(chan error, 1)}
 	go func() { r.done <- c.Run(ctx, Events(deliver)) }()
@@ -152,9 +149,7 @@ func shared(t testing.TB) *site { return newSite(t, sitetest.Broker(t)) }
 
 func (s *site) setup() {
 	s.T.Helper()
-	if err := topology.Setup(s.T.Context(), s.DSN, topology.Config{Names: s.Names, QueueType: topology.Classic}); err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, topology.Setup(s.T.Context(), s.DSN, topology.Config{Names: s.Names, QueueType: topology.Classic}))
 }
 
 // partition sets the site up with n partitions.

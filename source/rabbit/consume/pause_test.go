@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/sitetest"
 )
 
@@ -32,9 +33,7 @@ func TestCloseLeavesARetryThatIsDueWhileStopping(t *testing.T) {
 	r := s.run(s.config(), in.deliver)
 	sitetest.Eventually(t, "delivered", func() bool { return in.len() == 1 })
 	r.stop()
-	if err := <-r.done; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, <-r.done)
 	r.done <- nil
 	// Router.Drain
 	in.take()[0].Settler.Settle(engine.Verdict{Outcome: engine.Retry})

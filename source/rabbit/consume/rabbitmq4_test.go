@@ -5,6 +5,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit/topology"
@@ -15,9 +16,7 @@ func rabbitmq4(t *testing.T) *site {
 	t.Parallel()
 	b := rabbittest.SharedVersion(t, 4)
 	s := &site{sitetest.New(t, b)}
-	if err := topology.Setup(t.Context(), s.DSN, topology.Config{Names: s.Names, QueueType: topology.Quorum}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, topology.Setup(t.Context(), s.DSN, topology.Config{Names: s.Names, QueueType: topology.Quorum}))
 	return s
 }
 
@@ -49,9 +48,7 @@ func deliveries(t *testing.T, ch *amqp.Channel, queue string, most int) (n int) 
 		var tag uint64
 		sitetest.Eventually(t, "a delivery, or an empty queue", func() bool {
 			d, ok, err := ch.Get(queue, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if tag = d.DeliveryTag; ok {
 				return true
 			}
@@ -62,9 +59,7 @@ func deliveries(t *testing.T, ch *amqp.Channel, queue string, most int) (n int) 
 			return n
 		}
 		n++
-		if err := ch.Nack(tag, false, true); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, ch.Nack(tag, false, true))
 	}
 	return n
 }

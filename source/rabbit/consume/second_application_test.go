@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/consume"
@@ -114,9 +115,7 @@ func TestSecondApplication(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
 	declared := topology.Config{Names: noteNames, QueueType: topology.Quorum, RetryDelays: rabbit.RetryDelays(20*time.Millisecond, 1)}
-	if err := topology.Setup(t.Context(), dsn, declared); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, topology.Setup(t.Context(), dsn, declared))
 	publisher := rabbit.NewPublisher(dsn, who, "publisher", rabbit.Timing{}, log)
 	delays := consume.NewDelayQueues(dsn, noteNames, who, rabbit.Timing{}, log)
 	consumer, err := consume.New(consume.Config{
@@ -126,9 +125,7 @@ func TestSecondApplication(t *testing.T) {
 		DeadLetters: deadletter.Queue{Publisher: publisher, Names: noteNames, Describe: describeNote},
 		Retries:     delays, Log: log,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	app := &notes{taken: map[string][]noteTaken{}}
 	ctx, stop := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
@@ -140,7 +137,7 @@ func TestSecondApplication(t *testing.T) {
 	publish(t, publisher, noteMessage("good", "anna", "news", "note.urgent"), nameless, bad,
 		noteMessage("dead", "carl", "dead", "note.urgent"), noteMessage("spent", "7", "spent", "note.bulk.x"))
 	// Five came, two of them once more.
-	await(t, "all are acknowledged", func() bool { return consumer.Stats.Acked.Load() == 7 })
+	must.Hold(t, "all are acknowledged", func() bool { return consumer.Stats.Acked.Load() == 7 })
 	letters := lettersOf(t, dsn)
 	for id, want := range map[string]struct {
 		user, kind, reason string
@@ -162,7 +159,7 @@ func TestSecondApplication(t *testing.T) {
 		t.Errorf("%d attempts waited in a delay queue", n)
 	}
 	publish(t, publisher, letters["dead"].ReplayTo(noteNames.Exchange, "note.urgent", false))
-	await(t, "the replayed note came", func() bool { return app.times("dead") == 2 })
+	must.Hold(t, "the replayed note came", func() bool { return app.times("dead") == 2 })
 
 	stop()
 	closing, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -190,33 +187,17 @@ func publish(t *testing.T, p *rabbit.Publisher, messages ...rabbit.Message) {
 func lettersOf(t *testing.T, dsn string) map[string]*deadletter.Letter {
 	t.Helper()
 	scan, err := deadletter.Open(t.Context(), dsn, noteNames)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	scan.Describe = describeNote
 	letters := map[string]*deadletter.Letter{}
 	for l, err := range scan.Letters(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		id := l.ID
 		if strings.HasPrefix(id, deadletter.DigestPrefix) {
 			id = "bad"
 		}
 		letters[id] = l
 	}
-	if err := scan.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, scan.Close())
 	return letters
-}
-
-// await waits for a condition; the limit only bounds a failure.
-func await(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(2 * time.Minute); !condition(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("not within 2 minutes: %s", what)
-		}
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit"
@@ -137,9 +138,7 @@ func TestCloseWithDeadLettersStuck(t *testing.T) {
 	c, err := New(s.config(), Ports{
 		DeadLetters: DeadLetterQueue(p, s.Names, "test-host"), Retries: InProcess{}, Log: sitetest.Quiet,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	var in inbox

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/consume"
@@ -107,13 +108,13 @@ func TestDeadLetterScan(t *testing.T) {
 				return slices.Equal(got, want)
 			}
 			all300 := func() bool { return s.depth(s.names.DeadLetters) == 300 }
-			eventually(t, "letters", all300)
+			must.Hold(t, "letters", all300)
 			for range 3 {
 				if got := s.scan(func(*Scan, *Letter) {}); !same(got, want) {
 					t.Fatalf("read %q", got)
 				}
 				if kind == topology.Quorum {
-					eventually(t, "letters are back", all300)
+					must.Hold(t, "letters are back", all300)
 				} else if !all300() {
 					t.Fatal("not all letters are back when Close returns")
 				}
@@ -123,15 +124,13 @@ func TestDeadLetterScan(t *testing.T) {
 					s.publish(letter(300))
 				}
 				if l.ID == "7" || l.ID == "9" {
-					if err := sc.Remove(l); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, sc.Remove(l))
 				}
 			}
 			if got := s.scan(removed); !same(got, want) {
 				t.Fatalf("read %q", got)
 			}
-			eventually(t, "what is left is back", func() bool { return s.depth(s.names.DeadLetters) == 299 })
+			must.Hold(t, "what is left is back", func() bool { return s.depth(s.names.DeadLetters) == 299 })
 			want = slices.DeleteFunc(append(want, "300"), func(id string) bool { return id == "7" || id == "9" })
 			if got := s.scan(func(*Scan, *Letter) {}); !same(got, want) {
 				t.Fatalf("then %q", got)
@@ -158,19 +157,13 @@ func TestLetterOfACutBody(t *testing.T) {
 func (s *site) scan(each func(*Scan, *Letter)) (ids []string) {
 	s.t.Helper()
 	scan, err := Open(s.t.Context(), s.dsn, s.names)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	for l, err := range scan.Letters(s.t.Context()) {
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.OK(s.t, err)
 		ids = append(ids, l.ID)
 		each(scan, l)
 	}
-	if err := scan.Close(); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, scan.Close())
 	return ids
 }
 
@@ -179,18 +172,14 @@ func TestDeadLetterScanLost(t *testing.T) {
 	s := shared(t)
 	s.publish(rabbit.Message{RoutingKey: s.names.DeadLetters, ID: "a", Body: []byte("{}")})
 	scan, err := Open(t.Context(), s.dsn, s.names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for l, err := range scan.Letters(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if err := scan.Remove(l, l); err != nil { // the second is a fault the broker answers by closing the channel
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the channel is lost", scan.channel.IsClosed)
+	must.Hold(t, "the channel is lost", scan.channel.IsClosed)
 	if err := scan.Close(); err == nil {
 		t.Error("a removal that may be lost was reported as done")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/consume"
@@ -27,9 +28,7 @@ func (s *site) consume() (c *consume.Consumer, delivered chan profile.Delivery, 
 		Prefetch: 1000, MaxRetries: 5, RetryDelay: 20 * time.Millisecond,
 		Timing: rabbit.Timing{BackoffMin: 20 * time.Millisecond, BackoffMax: 200 * time.Millisecond},
 	}, consume.Ports{Retries: consume.InProcess{}, Log: log})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
@@ -68,8 +67,8 @@ func TestDeliveryLimitPolicy(t *testing.T) {
 		if round > 20 {
 			t.Fatalf("%d of %d events are among the dead letters, %d in the queue", s.depth(s.names.DeadLetters), n, s.depth(s.names.Queue))
 		}
-		eventually(t, "another session", func() bool { return c.Stats.Connects.Load() >= round && c.Ready() == nil })
-		eventually(t, "deliveries, or none left", func() bool {
+		must.Hold(t, "another session", func() bool { return c.Stats.Connects.Load() >= round && c.Ready() == nil })
+		must.Hold(t, "deliveries, or none left", func() bool {
 			return len(delivered) > 0 || s.depth(s.names.Queue) == 0
 		})
 		for len(delivered) > 0 {
@@ -100,7 +99,7 @@ func TestDeliveryLimitPolicy(t *testing.T) {
 		t.Errorf("%d of %d events are among the dead letters", len(given), n)
 	}
 	_, delivered, end = s.consume() // another channel: the first may hold what came as its session ended
-	eventually(t, "all are delivered again", func() bool { return len(delivered) >= n })
+	must.Hold(t, "all are delivered again", func() bool { return len(delivered) >= n })
 	for range len(delivered) {
 		d := <-delivered
 		d.Settler.Settle(engine.Verdict{Outcome: engine.Folded})
@@ -122,9 +121,7 @@ func (s *site) publishEvents(n int) {
 		body := fmt.Appendf(nil, `{"user_id":%d,"event_type":"product_view","product_id":%d,`+
 			`"occurred_at":"2026-02-10T14:30:00+00:00","message_id":"m%06d"}`, i%500+1, i%90+1, i)
 		e, err := profile.ParseEvent(body, time.Now())
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.OK(s.t, err)
 		all[i] = s.names.EventMessage(body, &e)
 	}
 	s.publish(all...)
@@ -138,14 +135,12 @@ func TestScanForTooLong(t *testing.T) {
 	s.publish(rabbit.Message{RoutingKey: s.names.DeadLetters, ID: "a", Body: []byte("{}")},
 		rabbit.Message{RoutingKey: s.names.DeadLetters, ID: "b", Body: []byte("{}")})
 	scan, err := Open(t.Context(), s.dsn, s.names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	scan.removed++ // as though it had removed one just before the end
 	var lost error
 	for _, err := range scan.Letters(t.Context()) {
 		if lost = err; err == nil {
-			eventually(t, "the channel is closed", scan.channel.IsClosed)
+			must.Hold(t, "the channel is closed", scan.channel.IsClosed)
 		}
 	}
 	if lost == nil || !strings.Contains(lost.Error(), "consumer_timeout") || !strings.Contains(lost.Error(), "--limit") {
@@ -154,5 +149,5 @@ func TestScanForTooLong(t *testing.T) {
 	if err := scan.Close(); err == nil {
 		t.Error("removals that may be lost were reported as done")
 	}
-	eventually(t, "both letters are there", func() bool { return s.depth(s.names.DeadLetters) == 2 })
+	must.Hold(t, "both letters are there", func() bool { return s.depth(s.names.DeadLetters) == 2 })
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/process"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
@@ -27,9 +28,7 @@ func newSite(t testing.TB, b *rabbittest.Broker, kind topology.QueueType) *site 
 	t.Helper()
 	vhost := b.VHost(t)
 	s := &site{t: t, broker: b, vhost: vhost, dsn: b.DSN(vhost), names: rabbit.DefaultNames()}
-	if err := topology.Setup(t.Context(), s.dsn, topology.Config{Names: s.names, QueueType: kind}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, topology.Setup(t.Context(), s.dsn, topology.Config{Names: s.names, QueueType: kind}))
 	return s
 }
 
@@ -54,24 +53,10 @@ func (s *site) publish(messages ...rabbit.Message) {
 func (s *site) depth(queue string) int {
 	s.t.Helper()
 	n, err := rabbit.Depth(s.t.Context(), s.dsn, queue)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	return n
 }
 
 // ample is time enough for what takes none but on a machine that is busy
 // elsewhere: it only bounds a failure.
 const ample = 2 * time.Minute
-
-// eventually waits for a condition; the limit only bounds a failure.
-func eventually(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	for began := time.Now(); !condition(); {
-		waited := time.Since(began)
-		if waited > ample {
-			t.Fatalf("not within %v: %s", ample, what)
-		}
-		time.Sleep(min(2*time.Millisecond+waited/10, 50*time.Millisecond))
-	}
-}

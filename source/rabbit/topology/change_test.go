@@ -11,6 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit"
 )
@@ -28,17 +29,11 @@ func (s *steps) plan(partitions int) (*rabbit.Channel, []declaration) {
 	s.T.Helper()
 	topology := Config{Names: s.Names, Partitions: partitions, QueueType: Classic}
 	c, err := rabbit.OpenChannel(s.T.Context(), s.DSN, "setup", "test")
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	was, err := readState(s.T.Context(), c, s.Names, s.DSN)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	all, err := topology.declarations(c, was)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	return c, all
 }
 
@@ -221,9 +216,7 @@ func TestSetupsThatAreKilled(t *testing.T) {
 			}
 		}
 		was, err := readState(t.Context(), c, s.Names, s.DSN)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_ = c.Disconnect(t.Context())
 		if len(was.open) > 0 {
 			told++
@@ -282,22 +275,14 @@ func TestSetupKeepsTheNumberOfTheOneBefore(t *testing.T) {
 	s.setup()
 	s.parts(2)
 	other, all := s.plan(5)
-	if err := lock(t.Context(), other, s.Names); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, lock(t.Context(), other, s.Names))
 	kept := make(chan error, 1)
 	go func() { kept <- Setup(t.Context(), s.DSN, Config{Names: s.Names, Keep: true, QueueType: Classic}) }()
 	for _, d := range all {
-		if err := d.declare(other.Channel); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.declare(other.Channel))
 	}
-	if err := other.Disconnect(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-kept; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, other.Disconnect(t.Context()))
+	must.OK(t, <-kept)
 	if told := s.told(); len(told) != 1 || told[0] != 5 {
 		t.Errorf("the layout tells %v, want 5", told)
 	}
@@ -335,9 +320,7 @@ func TestSetupWithoutTheExchangeOfSlots(t *testing.T) {
 	p := s.Publisher(sitetest.Quick)
 	s.setup()
 	s.parts(4)
-	if err := s.Channel().ExchangeDelete(s.Names.Slots, false, false); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Channel().ExchangeDelete(s.Names.Slots, false, false))
 	s.parts(3)
 	s.publishAll(p, eachSlot()...)
 	s.once()

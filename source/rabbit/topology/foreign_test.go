@@ -7,6 +7,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/rabbit"
 )
 
@@ -53,15 +54,11 @@ func TestForeignThingsOfTheSameNames(t *testing.T) {
 func declareForeign(t *testing.T, dsn string, declare func(*amqp.Channel) error) {
 	t.Helper()
 	conn, err := amqp.Dial(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
 	if err == nil {
 		err = declare(ch)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }

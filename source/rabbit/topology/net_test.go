@@ -8,6 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit"
@@ -31,9 +32,7 @@ func TestPoliciesLoseNoEvent(t *testing.T) {
 				if version == "earlier" {
 					s.declareWithoutNet(topology)
 				}
-				if err := Setup(t.Context(), s.DSN, topology); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, Setup(t.Context(), s.DSN, topology))
 				command, err := WithoutNet(t.Context(), s.DSN, topology)
 				if err != nil || (command != "") != (version == "earlier") {
 					t.Fatalf("the command %q, %v", command, err)
@@ -80,13 +79,9 @@ func TestQueueWithoutNetIsTaken(t *testing.T) {
 	s := &site{sitetest.New(t, rabbittest.Shared(t))}
 	for _, topology := range []Config{{Names: s.Names, QueueType: Classic}, {Names: s.Names, QueueType: Classic, NoPriorities: true}} {
 		s.declareWithoutNet(topology)
-		if err := Setup(t.Context(), s.DSN, topology); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, Setup(t.Context(), s.DSN, topology))
 		conn, err := amqp.Dial(s.DSN)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if err := topology.Check(conn); err != nil {
 			t.Error(err)
 		}

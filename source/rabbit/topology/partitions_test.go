@@ -11,6 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit"
 )
@@ -40,9 +41,7 @@ func partitionQueues(n rabbit.Names, from, to int) (all []string) {
 // setup sets the site up with one classic queue.
 func (s *site) setup() {
 	s.T.Helper()
-	if err := Setup(s.T.Context(), s.DSN, Config{Names: s.Names, QueueType: Classic}); err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, Setup(s.T.Context(), s.DSN, Config{Names: s.Names, QueueType: Classic}))
 }
 
 // told returns the numbers of partitions that the layout exchange tells.
@@ -53,9 +52,7 @@ func (s *site) told() (all []int) {
 		keys = append(keys, s.Names.LayoutKey(p))
 	}
 	hold, err := facts(sitetest.Within(s.T, sitetest.Ample), s.Publisher(sitetest.Quick), s.Names, keys...)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must.OK(s.T, err)
 	for p, is := range hold {
 		if is {
 			all = append(all, p)
@@ -189,9 +186,7 @@ func TestRetiredQueues(t *testing.T) {
 	told := func(p int) string {
 		t.Helper()
 		retired, err := Retired(t.Context(), s.DSN, s.partition(p, delay))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var all []string
 		for _, q := range retired {
 			all = append(all, fmt.Sprintf("%s:%d", strings.TrimPrefix(q.Name, s.Names.Queue), q.Ready))
@@ -225,9 +220,7 @@ func TestCheckOfPartitions(t *testing.T) {
 	s := unset(t)
 	topology := s.partition(2)
 	conn, err := amqp.Dial(s.DSN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	if err := topology.Check(conn, 0, 1); err != nil {
 		t.Error(err)
@@ -246,13 +239,9 @@ func TestCheckOfPartitions(t *testing.T) {
 func TestCheckOfPriorities(t *testing.T) {
 	s := unset(t)
 	without := Config{Names: s.Names, NoPriorities: true}
-	if err := Setup(t.Context(), s.DSN, without); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Setup(t.Context(), s.DSN, without))
 	conn, err := amqp.Dial(s.DSN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	if err := without.Check(conn); err != nil {
 		t.Error(err)

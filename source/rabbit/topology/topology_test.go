@@ -12,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit"
@@ -40,9 +41,7 @@ func TestSetupIsIdempotent(t *testing.T) {
 func TestRetryQueueGivesBack(t *testing.T) {
 	for _, queueType := range []QueueType{Classic, Quorum} {
 		s := &site{sitetest.New(t, rabbittest.Shared(t))}
-		if err := Setup(t.Context(), s.DSN, Config{Names: s.Names, QueueType: queueType, RetryDelays: tenMillis}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, Setup(t.Context(), s.DSN, Config{Names: s.Names, QueueType: queueType, RetryDelays: tenMillis}))
 		m := s.Messages(1)[0]
 		m.Exchange, m.RoutingKey = "", s.Names.RetryQueue(tenMillis[0])
 		s.Publish(m)
@@ -50,9 +49,7 @@ func TestRetryQueueGivesBack(t *testing.T) {
 		var back amqp.Delivery
 		sitetest.Eventually(t, "message back from the delay queue", func() bool {
 			d, ok, err := ch.Get(s.Names.Queue, true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			back = d
 			return ok
 		})
@@ -69,9 +66,7 @@ func TestSetupMismatch(t *testing.T) {
 	b := rabbittest.Shared(t)
 	dsn := b.DSN(b.VHost(t))
 	names := rabbit.DefaultNames()
-	if err := Setup(t.Context(), dsn, Config{Names: names, QueueType: Classic}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Setup(t.Context(), dsn, Config{Names: names, QueueType: Classic}))
 	err := Setup(t.Context(), dsn, Config{Names: names, QueueType: Quorum})
 	if engine.KindOf(err) != engine.Configuration || engine.ReasonOf(err) != rabbit.ReasonQueueMismatch {
 		t.Fatalf("%v: %v", engine.KindOf(err), err)
@@ -90,9 +85,7 @@ func TestConnectionRefusals(t *testing.T) {
 	b.Permit(t, vhost, "stranger", "^$", ".*", ".*")
 	at := func(user, vhost string) string { return "amqp://" + user + "@" + b.Address() + "/" + vhost }
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer silent.Close()
 	for _, tc := range []struct {
 		name, dsn, reason, cure string
@@ -152,9 +145,7 @@ func TestSetupNamesTheQueueType(t *testing.T) {
 	t.Cleanup(func() { b.Control(t, "delete_vhost", vhost) })
 	b.Permit(t, vhost, "guest", ".*", ".*", ".*")
 	topology := Config{Names: rabbit.DefaultNames(), QueueType: Classic, RetryDelays: tenMillis}
-	if err := Setup(t.Context(), b.DSN(vhost), topology); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Setup(t.Context(), b.DSN(vhost), topology))
 	for _, line := range strings.Split(strings.TrimSpace(b.Control(t, "list_queues", "-p", vhost, "name", "type", "--no-table-headers")), "\n") {
 		name, kind, _ := strings.Cut(line, "\t")
 		if want := map[bool]string{true: "quorum", false: "classic"}[strings.Contains(name, ".retry.")]; !strings.Contains(kind, want) {

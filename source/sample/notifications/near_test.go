@@ -8,6 +8,7 @@ import (
 
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/similar"
+	"keyfold/internal/testserver/must"
 )
 
 // verdicts is what package similar says of pairs of events of a user and a type, within
@@ -110,9 +111,7 @@ func compare(w Week, byType map[notify.EventType]*verdicts) {
 // Known misses. One that is right now belongs to package similar's own pairs.
 func TestKnownMisses(t *testing.T) {
 	file, err := os.ReadFile("testdata/near_misses.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	read := func(notification string) similar.Print {
 		texts, identity, _ := strings.Cut(notification, " @ ")
 		title, message, _ := strings.Cut(texts, " | ")

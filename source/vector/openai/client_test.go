@@ -18,6 +18,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/internal/testserver/embedtest"
+	"keyfold/internal/testserver/must"
 	"keyfold/source/vector"
 	"keyfold/source/vector/openai"
 )
@@ -38,9 +39,7 @@ func newClient(t testing.TB, base string, change ...func(*openai.Config)) *opena
 		f(&config)
 	}
 	c, err := openai.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -58,14 +57,10 @@ func TestVectorsAreTheServersInOrder(t *testing.T) {
 		s := embedtest.Start(t, embedtest.Config{Key: key, Model: openai.DefaultModel, Faults: embedtest.Faults{Shuffle: true}})
 		c := newClient(t, s.URL(), func(c *openai.Config) { c.Encoding = encoding; c.MaxInputs = 100 })
 		hash, err := vector.NewHash(dimensions)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		phrases := texts(250)
 		got, err := c.Embed(t.Context(), phrases)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		want, _ := hash.Embed(t.Context(), phrases)
 		if !slices.EqualFunc(got, want, slices.Equal) {
 			t.Errorf("%s: other vectors came back", encoding)

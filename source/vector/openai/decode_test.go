@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/must"
 )
 
 func TestRetryAfter(t *testing.T) {
@@ -56,9 +58,7 @@ func answers256(b *testing.B, encoding string) []byte {
 		data = append(data, item)
 	}
 	body, err := json.Marshal(map[string]any{"object": "list", "model": "m", "data": data})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	return body
 }
 

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"reflect"
 	"testing"
+
+	"keyfold/internal/testserver/must"
 )
 
 // Connections are as Go's own client makes them: through the environment's proxies,
@@ -26,9 +28,7 @@ func TestTransport(t *testing.T) {
 	config := DefaultConfig()
 	config.BaseURL, config.Dimensions = s.URL, 2
 	c, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer c.Close()
 	transport := c.http.Transport.(*http.Transport)
 	if reflect.ValueOf(transport.Proxy).Pointer() != reflect.ValueOf(http.ProxyFromEnvironment).Pointer() {

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/redistest"
 	"keyfold/source/vector/rediscache"
 )
@@ -32,9 +33,7 @@ func newCache(t testing.TB, url string, change ...func(*rediscache.Config)) *red
 		f(&config)
 	}
 	c, err := rediscache.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -71,9 +70,7 @@ func TestKeyAndValue(t *testing.T) {
 		t.Fatalf("the key is %q, want %q", keys[0], key)
 	}
 	value, err := raw.Get(t.Context(), key).Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var want []byte
 	for _, f := range []float32{1, -2.5, 3e-9} {
 		want = binary.LittleEndian.AppendUint32(want, math.Float32bits(f))
@@ -141,9 +138,7 @@ func TestUnusableValuesArePassedOver(t *testing.T) {
 		if raw.Exists(t.Context(), key).Val() != 1 {
 			t.Fatalf("no key %s", key)
 		}
-		if err := raw.Set(t.Context(), key, value, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, raw.Set(t.Context(), key, value, 0).Err())
 	}
 	got := c.Get(t.Context(), phrases)
 	for i, phrase := range phrases {
@@ -206,9 +201,7 @@ func TestLimitsOfRedis(t *testing.T) {
 	}
 	set := func(name, value string) {
 		t.Helper()
-		if err := admin.ConfigSet(t.Context(), name, value).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, admin.ConfigSet(t.Context(), name, value).Err())
 	}
 	set("maxmemory", "1")
 	cause("Redis is out of memory; raise maxmemory, or")

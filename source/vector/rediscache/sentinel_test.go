@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/redistest"
 	"keyfold/source/vector/rediscache"
 )
@@ -45,17 +46,17 @@ func TestSentinelFailover(t *testing.T) {
 				}
 				return found
 			}
-			redistest.Await(t, "a replica that has all", func() bool {
+			must.Hold(t, "a replica that has all", func() bool {
 				c.Put(t.Context(), phrases, all)
 				return strings.Contains(replica.Info("keyspace"), "db1:keys=20,")
 			})
-			redistest.Await(t, "a warm cache", func() bool { return look() == len(phrases) })
+			must.Hold(t, "a warm cache", func() bool { return look() == len(phrases) })
 
 			failed, bypassed := c.Stats().Failures.Load(), c.Stats().Bypassed.Load()
 			sentinel.Wait(t, "main", redistest.Hasty)
 			fault.begin(master, t)
-			redistest.Await(t, "bypassed", func() bool { look(); return c.State().Open })
-			redistest.Await(t, "a cache that is used again", func() bool { return look() == len(phrases) && !c.State().Open })
+			must.Hold(t, "bypassed", func() bool { look(); return c.State().Open })
+			must.Hold(t, "a cache that is used again", func() bool { return look() == len(phrases) && !c.State().Open })
 			sentinel.Wait(t, "main", redistest.Patient)
 			failed, bypassed = c.Stats().Failures.Load()-failed, c.Stats().Bypassed.Load()-bypassed
 			if bypassed == 0 {
@@ -68,12 +69,12 @@ func TestSentinelFailover(t *testing.T) {
 
 			fault.end(master, t)
 			more, others := vectors(40)
-			redistest.Await(t, "both servers with what is new, the old master as a replica", func() bool {
+			must.Hold(t, "both servers with what is new, the old master as a replica", func() bool {
 				c.Put(t.Context(), more, others)
 				return strings.Contains(master.Info("replication"), "role:slave") &&
 					strings.Contains(master.Info("keyspace"), "db1:keys=40,")
 			})
-			redistest.Await(t, "a cache as before", func() bool { return look() == len(phrases) && !c.State().Open })
+			must.Hold(t, "a cache as before", func() bool { return look() == len(phrases) && !c.State().Open })
 		})
 	}
 }

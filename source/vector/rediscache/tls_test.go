@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/redistest"
 	"keyfold/source/vector/rediscache"
 )
@@ -42,9 +43,7 @@ func TestTLS(t *testing.T) {
 	phrases, all := vectors(50)
 	if at := os.Getenv(childURL); at != "" {
 		c := newCache(t, at)
-		if err := c.Ping(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Ping(t.Context()))
 		c.Put(t.Context(), phrases, all)
 		for i, v := range c.Get(t.Context(), phrases) {
 			if !slices.Equal(v, all[i]) {
@@ -62,9 +61,7 @@ func TestTLS(t *testing.T) {
 		"--user", "shop", "on", ">"+password, "~embeddings:*", "+get", "+mget", "+set", "+select")...)
 	for _, host := range []string{"localhost", "127.0.0.1"} {
 		_, port, err := net.SplitHostPort(s.TLSAddress())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		at := url.URL{Scheme: "rediss", User: url.UserPassword("shop", password), Host: net.JoinHostPort(host, port), Path: "/3"}
 		inChild(t, authority, at.String())
 	}
