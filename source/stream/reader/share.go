@@ -139,7 +139,7 @@ func (s *sharing) poll(ctx context.Context) error {
 			if err := s.take(ctx, one); err != nil {
 				return err
 			}
-		case !mine[i] && reads && !(a.adopted && s.share.Settled()):
+		case !mine[i] && reads && (!a.adopted || !s.share.Settled()):
 			leaving = append(leaving, a)
 			delete(s.mine, one)
 		}
