@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 
-	"keyfold/engine/profile"
 	"keyfold/engine/profile/processor"
 	"keyfold/internal/cli"
 	"keyfold/service/profile/users"
@@ -166,7 +165,7 @@ func (r *rebuilder) user(user int32) error {
 	case old != nil && next.Profile.EventCount < old.EventCount:
 		return fmt.Errorf("%w: it counts %d events, and %d are stored", errRefused, old.EventCount, next.Profile.EventCount)
 	}
-	if err := r.file.Swap(r.ctx, []*profile.Profile{next.Profile})[0]; err != nil {
+	if err := r.taste.Replace(r.ctx, next.Profile); err != nil {
 		return err
 	}
 	if err := inbox.MarkFolded(r.ctx, writer{r.file}, user, skipped); err != nil {

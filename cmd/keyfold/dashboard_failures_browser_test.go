@@ -39,14 +39,14 @@ func TestDashboardOfFailuresInABrowser(t *testing.T) {
 		b.Set(chromiumtest.View{Width: 1280, Script: script})
 		b.Go(url + "/failures")
 		if left == 0 {
-			b.Do(chromedp.Click(`form[action="/unlock"] button`), chromedp.WaitVisible(`form[action="/plan/failures.remove"] button`))
+			b.Press(`form[action="/unlock"] button`, `form[action="/plan/failures.remove"] button`)
 		}
 		walked(t, b, script, "the page with its buttons")
 		id := fmt.Sprintf("bad-%d", left)
 		b.Go(url + "/failures/" + id + "?where=broker")
-		b.Do(chromedp.Click(`form[action^="/failures/"] button`), chromedp.WaitVisible(`pre`))
+		b.Press(`form[action^="/failures/"] button`, `pre`)
 		walked(t, b, script, "the body")
-		b.Do(chromedp.Click(`form[action="/plan/failures.remove"] button`), chromedp.WaitVisible(`form[action="/do"] button`))
+		b.Press(`form[action="/plan/failures.remove"] button`, `form[action="/do"] button`)
 		walked(t, b, script, "the plan")
 		b.Do(chromedp.Click(`form[action="/do"] button`), chromedp.WaitVisible(`.choose a[href*="/failures/"]`), chromedp.WaitNotPresent(`form[action="/do"]`))
 		walked(t, b, script, "the result")

@@ -286,7 +286,7 @@ func TestDashboardOfNotificationsInABrowser(t *testing.T) {
 	})
 	b.Set(chromiumtest.View{Width: 1280, Script: true})
 	b.Go(at + "/rules")
-	b.Do(chromedp.Click(`form[action$="/unlock"] button`), chromedp.WaitVisible(`input[type=file]`))
+	b.Press(`form[action$="/unlock"] button`, `input[type=file]`)
 	file := filepath.Join(t.TempDir(), "rules.json")
 	must.OK(t, os.WriteFile(file, []byte(withoutTests(t, strings.Replace(string(rule.Default()), `"5m": 3`, `"5m": 2`, 1))), 0o600))
 	axe := func(where string) {
@@ -306,7 +306,7 @@ func TestDashboardOfNotificationsInABrowser(t *testing.T) {
 	if shots := os.Getenv("KEYFOLD_SHOTS"); shots != "" {
 		b.Shot(shots+"/publish.png", true)
 	}
-	b.Do(chromedp.Click(`form[action$="/do"] button`), chromedp.WaitVisible(`.job .ok`))
+	b.Press(`form[action$="/do"] button`, `.job .ok`)
 	if found := b.Faults(); len(found) > 0 {
 		t.Errorf("%q", found)
 	}

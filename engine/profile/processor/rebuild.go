@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
@@ -284,6 +285,9 @@ func (r *rebuilding) record(now engine.Millis) profile.Applied {
 	return record
 }
 
+// datingTime is how long a rebuild's second write may take.
+const datingTime = 10 * time.Second
+
 // Replace writes a profile that was made anew, which then is in the store. Where some of its ids
 // found no room, a second write dates the floor. An error of that one, as of the first, is
 // answered by another rebuild; a worker's next write of the user dates it too.
@@ -292,6 +296,8 @@ func (e *Engine) Replace(ctx context.Context, p *profile.Profile) error {
 	if err != nil || p.Applied.Floor != profile.Undated {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), datingTime) // an interrupt comes after both
+	defer cancel()
 	now, err := e.ports.Profiles.Now(ctx)
 	if err != nil {
 		return err

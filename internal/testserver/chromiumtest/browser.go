@@ -141,6 +141,26 @@ func (b *Browser) Do(actions ...chromedp.Action[chromedp.Void]) {
 	b.must(chromedp.Do(b.ctx, actions...))
 }
 
+// pressAgain is how long a press may show nothing: a page that renews itself may have replaced the
+// button under it.
+const pressAgain = 20 * time.Second
+
+// Press clicks a button until what it is to show is there.
+func (b *Browser) Press(button, shows string) {
+	b.t.Helper()
+	within := func(limit time.Duration, actions ...chromedp.Action[chromedp.Void]) bool {
+		ctx, cancel := context.WithTimeout(b.ctx, limit)
+		defer cancel()
+		return chromedp.Do(ctx, actions...) == nil
+	}
+	for b.ctx.Err() == nil {
+		if within(pressAgain, chromedp.Click(button), chromedp.WaitVisible(shows)) || within(pressAgain, chromedp.WaitVisible(shows)) {
+			return
+		}
+	}
+	b.t.Fatalf("%s shows no %s", button, shows)
+}
+
 // Eval returns the value of an expression in the page.
 func Eval[T any](b *Browser, expression string) T {
 	b.t.Helper()

@@ -38,7 +38,10 @@ func fromOutbox(ctx context.Context, db *outbox.Database, filter outbox.Filter, 
 		for _, id := range p.Applied.IDs {
 			folded[id] = true
 		}
-		since = max(p.Applied.Floor, engine.Now()-engine.Millis(retention.Milliseconds()))
+		since = engine.Now() - engine.Millis(retention.Milliseconds())
+		if p.Applied.Floor != profile.Undated {
+			since = max(since, p.Applied.Floor)
+		}
 	}
 	damaged, older := 0, 0
 	for row, err := range db.History(ctx, filter, outbox.Position{}) {

@@ -55,7 +55,7 @@ func TestStreamsOfALostNodeAreAdopted(t *testing.T) {
 	share.settled = true
 	poll(5 * pollsToAdopt)
 	for p, want := range []bool{false, true, false, true} {
-		if a := s.mine[s.streams[p]]; (a != nil && a.adopted) != want {
+		if a := s.mine[s.streams[p]]; (a != nil && !a.adopted.IsZero()) != want {
 			t.Errorf("stream %d: adopted is %v", p, !want)
 		}
 	}

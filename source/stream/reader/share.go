@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,18 +32,19 @@ type sharing struct {
 	share   Share
 	fail    func(error) // ends all reading
 
-	streams []rabbit.Stream // that the broker has
-	looked  time.Time       // at the broker
-	reading sync.WaitGroup
-	mine    map[rabbit.Stream]*assigned
-	settled int // polls in a row, since the last try to adopt a stream, in which the count did not change
-	last    int // the stream of the last try
+	streams   []rabbit.Stream // that the broker has
+	looked    time.Time       // at the broker
+	reading   sync.WaitGroup
+	mine      map[rabbit.Stream]*assigned
+	adoptFrom time.Time // no stream is adopted before
+	settled   int       // polls in a row, since the last try to adopt a stream, in which the count did not change
+	last      int       // the stream of the last try
 }
 
 // assigned is a stream that this worker reads.
 type assigned struct {
 	*streamReader
-	adopted bool // another worker's, which does not read it
+	adopted time.Time // when it was taken though it is another worker's, which did not read it; else zero
 	stop    context.CancelFunc
 	done    chan struct{}
 }
@@ -121,7 +123,7 @@ func (s *sharing) poll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.streams, s.looked = found, time.Now()
+		s.know(found)
 	}
 	mine, workers, err := s.share.Poll(len(s.streams))
 	if err != nil {
@@ -139,7 +141,7 @@ func (s *sharing) poll(ctx context.Context) error {
 			if err := s.take(ctx, one); err != nil {
 				return err
 			}
-		case !mine[i] && reads && (!a.adopted || !s.share.Settled()):
+		case !mine[i] && reads && (time.Since(a.adopted) > adoptedFor || !s.share.Settled()):
 			leaving = append(leaving, a)
 			delete(s.mine, one)
 		}
@@ -153,14 +155,27 @@ func (s *sharing) poll(ctx context.Context) error {
 // costs a channel, and a line in the broker's log.
 const pollsToAdopt = 10
 
+// adoptedFor is how long a worker keeps an adopted stream while the count does not change: one
+// that was slow to take it takes it then, within a poll.
+const adoptedFor = 10 * time.Minute
+
+// know takes what a look for streams has found. Where a setup has made others, none is adopted until
+// all workers have looked, and read their own.
+func (s *sharing) know(found []rabbit.Stream) {
+	s.looked = time.Now()
+	if !slices.Equal(found, s.streams) {
+		s.streams, s.adoptFrom = found, s.looked.Add(2*lookEvery)
+	}
+}
+
 // adopt reads one stream, if there is one, whose worker by the count does not read it, until the
-// count changes. A broker that lost a node counts the workers that were connected there until the
+// count changes or for [adoptedFor]. A broker that lost a node counts the workers that were connected there until the
 // node is back (rabbitmq-server#2421).
 func (s *sharing) adopt(ctx context.Context, mine []bool) error {
 	if s.settled++; !s.share.Settled() {
 		s.settled = 0
 	}
-	if s.settled < pollsToAdopt {
+	if s.settled < pollsToAdopt || time.Now().Before(s.adoptFrom) {
 		return nil
 	}
 	for range s.streams {
@@ -171,7 +186,7 @@ func (s *sharing) adopt(ctx context.Context, mine []bool) error {
 		}
 		err := s.take(ctx, one)
 		if a := s.mine[one]; a != nil {
-			a.adopted = true // and there may be others: the next poll tries
+			a.adopted = time.Now() // and there may be others: the next poll tries
 		} else {
 			s.settled = 0
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // A rebuild of more events than a profile keeps ids of leaves no floor at the end of time.
-func TestReviewRebuildDatesItsFloor(t *testing.T) {
+func TestRebuildDatesItsFloor(t *testing.T) {
 	t.Parallel()
 	var lines strings.Builder
 	began := time.Now().Add(-48 * time.Hour)
@@ -21,8 +21,7 @@ func TestReviewRebuildDatesItsFloor(t *testing.T) {
 	}
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{small, "--data", data}
-	s := fold(t, lines.String(), append(args, "--no-products", "--events=-")...)
-	t.Logf("%+v", s)
+	fold(t, lines.String(), append(args, "--no-products", "--events=-")...)
 	r := rebuild(t, append(args, "--products", shopFile(t))...)
 	if r.Users != 1 {
 		t.Fatalf("%+v", r)
