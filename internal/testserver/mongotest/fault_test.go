@@ -132,7 +132,7 @@ func TestLatency(t *testing.T) {
 	if err := <-answer; !errors.Is(err, context.Canceled) {
 		t.Errorf("a write whose sender has left: %v", err)
 	}
-	must.Hold(t, "the write that nobody waits for", func() bool { return stored(t, c, one("user_id", 1)) == 1 })
+	must.Hold(t, "the write whose answer is not awaited", func() bool { return stored(t, c, one("user_id", 1)) == 1 })
 }
 
 func TestFailedCommands(t *testing.T) {

@@ -144,6 +144,7 @@ func (s *sharing) poll(ctx context.Context) error {
 		case !mine[i] && reads && (time.Since(a.adopted) > adoptedFor || !s.share.Settled()):
 			leaving = append(leaving, a)
 			delete(s.mine, one)
+			s.settled = 0 // its worker has time to take it
 		}
 	}
 	err = s.handOver(ctx, leaving)
