@@ -26,7 +26,7 @@ func Edits(a, b string, most int) int {
 				row[j+1] = min(row[j+1], before[j-1]+1)
 			}
 		}
-		if slices.Min(row) > most && slices.Min(last) >= most { // a swap goes back to last
+		if slices.Min(row) > most { // then last has most at least, to which a swap adds one
 			return most + 1
 		}
 	}
