@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"sync"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/metric"
 	"keyfold/engine/notify"
-	"keyfold/internal/shutdown"
 	"keyfold/internal/version"
 	"keyfold/service/dashboard"
 	"keyfold/service/notify/api"
@@ -119,7 +116,12 @@ func (c *serveCmd) Run(a *app.App) (err error) {
 	if s.server, err = httpapi.NewServer(config, s.handler); err != nil {
 		return err
 	}
-	return a.WithAdmin(s, func() error { return s.serve(config.Addr) })
+	socket, err := a.Listen("notify serve", s.server, "HTTP_ADDR", config.Addr, api.NotificationsPath)
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	return a.WithAdmin(s, func() error { return s.serve(socket) })
 }
 
 // follow keeps the published set for previews, until stop is called. It is not waited for:
@@ -186,23 +188,14 @@ func (s *serving) look(ctx context.Context) error {
 // lookTimeout bounds how long a note waits for PostgreSQL.
 const lookTimeout = 2 * time.Second
 
-func (s *serving) serve(addr string) error {
-	listener, err := net.Listen("tcp", addr)
-	if err != nil {
-		return fmt.Errorf("HTTP_ADDR: %w (another address, or port 0 for any free one)", err)
-	}
-	s.app.Log.Info("notify serve listening", slog.String("url", s.server.Scheme()+"://"+listener.Addr().String()+api.NotificationsPath))
+func (s *serving) serve(socket *app.Socket) error {
 	_ = s.Ready() // logs it where a server is away
 	ctx, cancel := context.WithCancel(s.app.Ctx)
 	var looking sync.WaitGroup
 	looking.Go(func() { s.pages.Run(ctx) })
 	defer looking.Wait()
 	defer cancel()
-	err = shutdown.Serve(s.app.Ctx, s.server, listener, func() (context.Context, context.CancelFunc) {
-		return s.app.Clock.Context(s.app.Ctx, shutdown.CloseReserve)
-	})
-	s.app.Log.Info("notify serve stopped")
-	return err
+	return socket.Serve()
 }
 
 // Ready implements [app.Service].

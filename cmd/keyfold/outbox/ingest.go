@@ -3,9 +3,6 @@ package outbox
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
-	"net"
 
 	"github.com/sourcegraph/conc"
 
@@ -68,6 +65,11 @@ func (c *IngestCmd) serve(a *app.App, config httpapi.Config, db *outbox.Database
 	if in.server, err = httpapi.NewServer(config, in.handler); err != nil {
 		return err
 	}
+	socket, err := a.Listen("ingest", in.server, "HTTP_ADDR", config.Addr, "/v1/events")
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
 	return a.WithAdmin(in, func() error {
 		if in.relay == nil {
 			ctx, cancel := context.WithCancel(a.Ctx)
@@ -75,10 +77,10 @@ func (c *IngestCmd) serve(a *app.App, config httpapi.Config, db *outbox.Database
 			gauge.Go(func() { in.gauge.Run(ctx) })
 			defer gauge.Wait()
 			defer cancel()
-			return in.serve(config.Addr)
+			return in.serve(socket)
 		}
 		in.relay.start()
-		return errors.Join(in.serve(config.Addr), in.relay.stop())
+		return errors.Join(in.serve(socket), in.relay.stop())
 	})
 }
 
@@ -104,18 +106,9 @@ func (in *ingesting) Add(ctx context.Context, entries []profile.Entry) ([]bool, 
 	return fresh, err
 }
 
-func (in *ingesting) serve(addr string) error {
-	listener, err := net.Listen("tcp", addr)
-	if err != nil {
-		return fmt.Errorf("HTTP_ADDR: %w (another address, or port 0 for any free one)", err)
-	}
-	in.app.Log.Info("ingest listening", slog.String("url", in.server.Scheme()+"://"+listener.Addr().String()+"/v1/events"))
+func (in *ingesting) serve(socket *app.Socket) error {
 	_ = in.Ready() // logs it where the database is away
-	err = shutdown.Serve(in.app.Ctx, in.server, listener, func() (context.Context, context.CancelFunc) {
-		return in.app.Clock.Context(in.app.Ctx, shutdown.CloseReserve)
-	})
-	in.app.Log.Info("ingest stopped")
-	return err
+	return socket.Serve()
 }
 
 func (in *ingesting) closeStore() error {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	"keyfold/engine/metric"
 	"keyfold/engine/profile"
 	"keyfold/internal/settings"
-	"keyfold/internal/shutdown"
 	"keyfold/service/profile/api"
 	"keyfold/service/profile/embedding"
 	"keyfold/service/profile/explanation"
@@ -121,6 +119,11 @@ func (c *ServeCmd) serve(a *app.App, config httpapi.Config, r *recommend.Recomme
 	if s.server, err = httpapi.NewServer(config, s.handler); err != nil {
 		return err
 	}
+	socket, err := a.Listen("serve", s.server, "HTTP_ADDR", config.Addr, "")
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
 	return a.WithAdmin(s, func() error {
 		ctx, cancel := context.WithCancel(a.Ctx)
 		var following conc.WaitGroup
@@ -129,7 +132,7 @@ func (c *ServeCmd) serve(a *app.App, config httpapi.Config, r *recommend.Recomme
 		}
 		defer following.Wait()
 		defer cancel()
-		return s.serve(config.Addr)
+		return socket.Serve()
 	})
 }
 
@@ -141,19 +144,6 @@ type serving struct {
 	handler  *httpapi.Handler
 	server   *httpapi.Server
 	wanted   atomic.Int64 // the memory limit that there should be; 0: it is enough
-}
-
-func (s *serving) serve(addr string) error {
-	listener, err := net.Listen("tcp", addr)
-	if err != nil {
-		return fmt.Errorf("HTTP_ADDR: %w (another address, or port 0 for any free one)", err)
-	}
-	s.app.Log.Info("serve listening", slog.String("url", s.server.Scheme()+"://"+listener.Addr().String()))
-	err = shutdown.Serve(s.app.Ctx, s.server, listener, func() (context.Context, context.CancelFunc) {
-		return s.app.Clock.Context(s.app.Ctx, shutdown.CloseReserve)
-	})
-	s.app.Log.Info("serve stopped")
-	return err
 }
 
 // read returns why no product can be found yet.

@@ -3,9 +3,6 @@ package status
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
-	"net"
 	"os"
 	"strings"
 	"time"
@@ -20,7 +17,6 @@ import (
 	"keyfold/cmd/keyfold/reach"
 	"keyfold/cmd/keyfold/recommending"
 	"keyfold/internal/chart"
-	"keyfold/internal/shutdown"
 	"keyfold/internal/version"
 	"keyfold/service/dashboard"
 	"keyfold/service/status"
@@ -110,19 +106,14 @@ func (c *DashboardCmd) Run(a *app.App) error {
 }
 
 func (c *DashboardCmd) serve(a *app.App, pages *dashboard.Dashboard, server *httpapi.Server) error {
-	listener, err := net.Listen("tcp", c.Pages.Addr)
+	socket, err := a.Listen("dashboard", server, "DASHBOARD_ADDR", c.Pages.Addr, strings.TrimSuffix(c.Pages.Path, "/")+"/")
 	if err != nil {
-		return fmt.Errorf("DASHBOARD_ADDR: %w (another address, or port 0 for any free one)", err)
+		return err
 	}
-	a.Log.Info("dashboard listening", slog.String("url", server.Scheme()+"://"+listener.Addr().String()+strings.TrimSuffix(c.Pages.Path, "/")+"/"))
 	ctx, cancel := context.WithCancel(a.Ctx)
 	var looking conc.WaitGroup
 	looking.Go(func() { pages.Run(ctx) })
 	defer looking.Wait()
 	defer cancel()
-	err = shutdown.Serve(a.Ctx, server, listener, func() (context.Context, context.CancelFunc) {
-		return a.Clock.Context(a.Ctx, shutdown.CloseReserve)
-	})
-	a.Log.Info("dashboard stopped")
-	return err
+	return socket.Serve()
 }
