@@ -52,7 +52,8 @@ func TestFormsOfAnotherSiteDoNothing(t *testing.T) {
 		}
 		return nil
 	})
-	if log := d.log.String(); strings.Count(log, `"action":"unlock"`) != 1 || strings.Contains(log, "users.forget") {
+	// The line of the refusal may name the form that wanted to forget a user.
+	if log := d.log.String(); strings.Count(log, `"a page has acted"`) != 1 || !strings.Contains(log, `"action":"unlock"`) {
 		t.Errorf("something was done: %s", log)
 	}
 	_ = b.Faults() // the browser tells of what was refused
