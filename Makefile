@@ -80,9 +80,10 @@ COMPUTING := ^TestRealLogsEqualTheSlowWay$$|^TestRealLogsThroughTheEndpoint$$|^T
 ^TestEvalAnswersInOneCommand$$|^TestConformanceSharded$$|^TestConformanceOfBinaryVectors$$|\
 ^TestManyDecisions$$|^TestSimulationInMemory$$|^TestRecall$$|^TestOwnTypesEqualTheSum$$|^TestPopularityInALargeCatalogue$$|\
 ^TestEvalEndpoint$$|^TestProductTimesOfMany$$|^TestRandomHistories$$|^TestSearchEqualsALoop$$|^TestCodesAfterChanges$$|\
-^TestReplay$$|^TestU2QuietHoursInNightsOfChange$$|^TestTasteMovesNoOtherStage$$|^TestParkedCopyAndRedeliveredOriginal$$|^TestParkingRenewsTheBound$$|^TestScripts$$|^TestHelpShowsTheSettingsACommandUses$$|^TestHelpAlwaysAnswers$$
+^TestReplay$$|^TestU2QuietHoursInNightsOfChange$$|^TestTasteMovesNoOtherStage$$|^TestParkedCopyAndRedeliveredOriginal$$|^TestParkingRenewsTheBound$$|^TestScripts$$|^TestHelpShowsTheSettingsACommandUses$$|^TestHelpAlwaysAnswers$$|\
+^TestHostileTexts|^TestAFullIndexStaysWithinItsBound$$|^TestTheIndexIsBounded$$
 COMPUTING_PACKAGES := ./service/profile/evaluation ./service/profile/answers ./service/profile/recommend ./source/catalog/index ./proof/oracle ./engine/profile/eval ./service/notify/simulate \
-  ./sink/mongodb ./engine/notify ./engine/profile/processor ./internal/cli ./cmd/keyfold ./cmd/keyfold-lite
+  ./sink/mongodb ./engine/notify ./engine/profile/processor ./internal/cli ./cmd/keyfold ./cmd/keyfold-lite ./service/dashboard
 
 # What proves by volume, by long outages or by building programs anew has no place in make
 # test. These run in make test-long alone, without the race detector:

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -97,13 +98,21 @@ func nearest(name string, known []string, most int, some bool) string {
 
 // within reports whether b has all words of a.
 func within(a, b string) bool {
-	words := strings.Split(b, "_")
 	for word := range strings.SplitSeq(a, "_") {
-		if !slices.Contains(words, word) {
+		if !contains(strings.SplitSeq(b, "_"), word) {
 			return false
 		}
 	}
 	return true
+}
+
+func contains(words iter.Seq[string], wanted string) bool {
+	for word := range words {
+		if word == wanted {
+			return true
+		}
+	}
+	return false
 }
 
 // ofKubernetes reports whether a name has the form of those that Kubernetes sets for

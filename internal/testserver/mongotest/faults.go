@@ -140,6 +140,10 @@ type activeFaults struct {
 	reply   Reply
 }
 
+// faultTime is what a command takes that meets a fault. Without it a driver would ask again
+// many thousand times a second, as long as its operation has time.
+const faultTime = 5 * time.Millisecond
+
 // activeFor returns what goes wrong with a command.
 func (f *faults) activeFor(r *request) (x activeFaults) {
 	namespace, _ := r.namespace()
@@ -149,6 +153,7 @@ func (f *faults) activeFor(r *request) (x activeFaults) {
 		if a.WriteError != 0 || !a.concerns(r.name, r.conn.appName, namespace) || !f.strike(a) {
 			continue
 		}
+		x.delay += faultTime
 		if a.BlockConnection {
 			x.delay += time.Duration(a.BlockTimeMS) * time.Millisecond
 		}
