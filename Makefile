@@ -81,7 +81,7 @@ COMPUTING := ^TestRealLogsEqualTheSlowWay$$|^TestRealLogsThroughTheEndpoint$$|^T
 ^TestManyDecisions$$|^TestSimulationInMemory$$|^TestRecall$$|^TestOwnTypesEqualTheSum$$|^TestPopularityInALargeCatalogue$$|\
 ^TestEvalEndpoint$$|^TestProductTimesOfMany$$|^TestRandomHistories$$|^TestSearchEqualsALoop$$|^TestCodesAfterChanges$$|\
 ^TestReplay$$|^TestU2QuietHoursInNightsOfChange$$|^TestTasteMovesNoOtherStage$$|^TestParkedCopyAndRedeliveredOriginal$$|^TestParkingRenewsTheBound$$|^TestScripts$$|^TestHelpShowsTheSettingsACommandUses$$|^TestHelpAlwaysAnswers$$|\
-^TestHostileTexts|^TestAFullIndexStaysWithinItsBound$$|^TestTheIndexIsBounded$$
+^TestHostileTexts(Of[A-Za-z]+)?AreInert$$|^TestAFullIndexStaysWithinItsBound$$|^TestTheIndexIsBounded$$
 COMPUTING_PACKAGES := ./service/profile/evaluation ./service/profile/answers ./service/profile/recommend ./source/catalog/index ./proof/oracle ./engine/profile/eval ./service/notify/simulate \
   ./sink/mongodb ./engine/notify ./engine/profile/processor ./internal/cli ./cmd/keyfold ./cmd/keyfold-lite ./service/dashboard
 
