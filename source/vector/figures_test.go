@@ -178,6 +178,14 @@ func TestRedisDiesInTheRun(t *testing.T) {
 		t.Logf("%-8s %v; failures %d, bypassed %d, written %d", name, time.Since(begun).Round(time.Millisecond),
 			st.Failures.Load(), st.Bypassed.Load(), st.Written.Load())
 	}
+	found := func() {
+		t.Helper()
+		for limit := time.Now().Add(time.Minute); w.redis.State().Open; time.Sleep(10 * time.Millisecond) {
+			if w.redis.Get(t.Context(), []string{"x"}); time.Now().After(limit) {
+				t.Fatal("it is not found again")
+			}
+		}
+	}
 	phase("before ")
 	r.Kill()
 	phase("dead ")
@@ -185,17 +193,17 @@ func TestRedisDiesInTheRun(t *testing.T) {
 		t.Errorf("its death went unnoticed: %+v", w.redis.State())
 	}
 	r.Restart(t)
+	found() // a frozen server that was away all the time fails no call
 	r.Freeze(t)
 	failed, limit := w.redis.Stats().Failures.Load(), time.Now().Add(time.Minute)
 	for w.redis.Stats().Failures.Load() == failed && time.Now().Before(limit) {
 		phase("frozen ")
 	}
-	r.Thaw(t)
-	for limit = time.Now().Add(time.Minute); w.redis.State().Open; time.Sleep(10 * time.Millisecond) {
-		if w.redis.Get(t.Context(), []string{"x"}); time.Now().After(limit) {
-			t.Fatal("it is not found again")
-		}
+	if w.redis.Stats().Failures.Load() == failed {
+		t.Error("its freeze went unnoticed")
 	}
+	r.Thaw(t)
+	found()
 	phase("after ")
 	if n := s.Counts(); n.Inputs != distinct {
 		t.Errorf("%d inputs for %d phrases", n.Inputs, distinct)
