@@ -81,9 +81,13 @@ COMPUTING := ^TestRealLogsEqualTheSlowWay$$|^TestRealLogsThroughTheEndpoint$$|^T
 ^TestManyDecisions$$|^TestSimulationInMemory$$|^TestRecall$$|^TestOwnTypesEqualTheSum$$|^TestPopularityInALargeCatalogue$$|\
 ^TestEvalEndpoint$$|^TestProductTimesOfMany$$|^TestRandomHistories$$|^TestSearchEqualsALoop$$|^TestCodesAfterChanges$$|\
 ^TestReplay$$|^TestU2QuietHoursInNightsOfChange$$|^TestTasteMovesNoOtherStage$$|^TestParkedCopyAndRedeliveredOriginal$$|^TestParkingRenewsTheBound$$|^TestScripts$$|^TestHelpShowsTheSettingsACommandUses$$|^TestHelpAlwaysAnswers$$|\
-^TestHostileTexts(Of[A-Za-z]+)?AreInert$$|^TestAFullIndexStaysWithinItsBound$$|^TestTheIndexIsBounded$$
+^TestHostileTexts(Of[A-Za-z]+)?AreInert$$|^TestAFullIndexStaysWithinItsBound$$|^TestTheIndexIsBounded$$|^TestHybridFindsWhatSessionsSay$$|^TestWeightsAreChosen$$|^TestTheGridIsKeptWithoutDecay$$|\
+^TestReplaysOf.*KeepTheLaws$$|^TestSimulation$$|^TestHeldBytesAreReckonedAsTheyAre$$|^TestACandidateHasNoEffect$$|^TestAReplayDoesNotDependOnItsGroups$$|\
+^TestNearDuplicates$$|^TestParseEventAgreesWithReference$$|^TestQuickReadingAgreesWithTheStrictOne$$|^TestNoIDYoungerThanTheHorizonIsDropped$$|^TestRecordJSON$$|\
+^TestRetiredWordsStayAway$$|^TestOnlyProgramsNameVariablesAndCommands$$
 COMPUTING_PACKAGES := ./service/profile/evaluation ./service/profile/answers ./service/profile/recommend ./source/catalog/index ./proof/oracle ./engine/profile/eval ./service/notify/simulate \
-  ./sink/mongodb ./engine/notify ./engine/profile/processor ./internal/cli ./cmd/keyfold ./cmd/keyfold-lite ./service/dashboard
+  ./sink/mongodb ./engine/notify ./engine/profile/processor ./internal/cli ./cmd/keyfold ./cmd/keyfold-lite ./service/dashboard ./proof/notifyoracle/history ./source/stream/reader ./engine/notify/processor \
+  ./source/sample/notifications ./engine/profile ./docs
 
 # What proves by volume, by long outages or by building programs anew has no place in make
 # test. These run in make test-long alone, without the race detector:

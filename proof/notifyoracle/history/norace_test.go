@@ -2,4 +2,4 @@
 
 package history
 
-const histories = 2000
+const histories = 1000
