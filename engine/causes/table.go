@@ -82,7 +82,8 @@ var reachTable = []row{
 		id: NoAnswer, sentence: "{server} gives no answer in time",
 		cure: "check that it runs and is not overloaded, that no firewall is in between, and that {setting} has its host and port",
 		cures: map[string]string{
-			"Redis": "check that it runs and is not overloaded; where it never answers, check that {setting} has its host and port, and that this port takes TLS, or write redis://",
+			"RabbitMQ": "check that it runs and is not overloaded, in a cluster that more than half of the nodes run, that no firewall is in between, and that {setting} has its host and port",
+			"Redis":    "check that it runs and is not overloaded; where it never answers, check that {setting} has its host and port, and that this port takes TLS, or write redis://",
 		},
 	}, {
 		id: Lost, sentence: "{server} ended the connection",

@@ -35,6 +35,9 @@ func (n Names) Fault(doing string, err error) error {
 	if ok && strings.HasPrefix(refusal.Reason, "remote error: tls:") { // all that the library keeps of it
 		return causes.Explain(causes.RabbitMQ, causes.Handshake, err)
 	}
+	if ok && refusal.Reason == ErrSilent.Error() {
+		return causes.Explain(causes.RabbitMQ, causes.NoAnswer, err)
+	}
 	if !ok || !refusal.Server && !refused(refusal) {
 		return causes.Known(causes.RabbitMQ, err)
 	}

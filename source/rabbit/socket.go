@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net"
 	"sync"
@@ -41,6 +42,10 @@ const heartbeatsMissed = 3
 // longer than the broker waits: what it had sent before is another consumer's by now.
 var ErrFrozen = errors.New("rabbitmq: the process did not run for longer than its heartbeats last; the broker has given the connection up")
 
+// ErrSilent ends a connection at which the broker left a request without an answer. It still
+// sends heartbeats where most nodes of its cluster are down.
+var ErrSilent = errors.New("the broker left a request without an answer")
+
 // Frozen reports whether the process did not run for so long. It stays so.
 func (s *Socket) Frozen(now time.Time) bool {
 	s.reading.Lock()
@@ -64,13 +69,19 @@ func (s *Socket) Read(b []byte) (int, error) {
 		s.reading.Unlock()
 	}
 	if err != nil {
-		s.reading.Lock()
-		if s.failed == nil {
-			s.failed = err
+		s.fail(err)
+		if errors.Is(s.failure(), ErrSilent) {
+			return n, ErrSilent // and not that the socket is closed, which the library would pass on
 		}
-		s.reading.Unlock()
 	}
 	return n, err
+}
+
+// fail notes the first error.
+func (s *Socket) fail(err error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	s.failed = cmp.Or(s.failed, err)
 }
 
 // failure returns the first error of Read, nil while there is none.
@@ -139,6 +150,27 @@ func (s *Socket) send(b []byte) (int, error) {
 		return 0, err
 	}
 	return s.Conn.Write(b)
+}
+
+// Bound ends the connection with [ErrSilent] unless release is called within d: the library
+// waits for answers without a limit.
+func (s *Socket) Bound(d time.Duration) (release func() bool) {
+	return time.AfterFunc(d, s.silent).Stop
+}
+
+// BoundBy ends the connection when ctx ends, and with [ErrSilent] where its time is up.
+func (s *Socket) BoundBy(ctx context.Context) (release func() bool) {
+	return context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			s.silent()
+		}
+		s.Abort()
+	})
+}
+
+func (s *Socket) silent() {
+	s.fail(ErrSilent)
+	s.Abort()
 }
 
 // Abort closes the connection without a word to the broker.

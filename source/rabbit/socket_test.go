@@ -1,11 +1,17 @@
 package rabbit
 
 import (
+	"context"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine"
 )
 
 // What a connection brought before a freeze that was longer than its heartbeats is not
@@ -42,5 +48,45 @@ func TestAFrozenConnectionBringsNothing(t *testing.T) {
 			t.Error("not noticed before the next read")
 		}
 		s.Abort()
+	})
+}
+
+// Who waits for an answer in vain is told so, and not that the socket is closed.
+func TestASilentBrokerIsNamed(t *testing.T) {
+	for name, bound := range map[string]func(t *testing.T, s *Socket){
+		"a time": func(_ *testing.T, s *Socket) { s.Bound(time.Second) },
+		"a context's time": func(t *testing.T, s *Socket) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			t.Cleanup(cancel)
+			s.BoundBy(ctx)
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			broker, client := net.Pipe()
+			defer broker.Close()
+			s := newSocket(client, Timing{}.OrDefaults())
+			bound(t, s)
+			_, err := s.Read(make([]byte, 64))
+			if !errors.Is(err, ErrSilent) {
+				t.Errorf("%s: %v", name, err)
+			}
+			fault := Fault("open a channel", &amqp.Error{Code: amqp.FrameError, Reason: err.Error()})
+			if !strings.Contains(fault.Error(), "gives no answer in time") || engine.KindOf(fault) != engine.Transient {
+				t.Errorf("%s: %v", name, fault)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		broker, client := net.Pipe()
+		defer broker.Close()
+		s := newSocket(client, Timing{}.OrDefaults())
+		ctx, stop := context.WithCancel(t.Context())
+		release := s.Bound(time.Second)
+		s.BoundBy(ctx)
+		release()
+		time.AfterFunc(2*time.Second, stop)
+		if _, err := s.Read(make([]byte, 64)); err == nil || errors.Is(err, ErrSilent) {
+			t.Errorf("a stop: %v", err)
+		}
 	})
 }

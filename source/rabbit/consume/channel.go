@@ -229,7 +229,7 @@ func (l *consumerChannel) consume(ctx context.Context, prefetch int, arguments a
 	config := s.config
 	ctx, cancel := boundedContext(ctx, config.Timing.Connect)
 	defer cancel()
-	defer context.AfterFunc(ctx, s.socket.Abort)()
+	defer s.socket.BoundBy(ctx)()
 	if err := l.channel.Qos(prefetch, 0, false); err != nil {
 		return subscription{}, config.Names.Fault("set the prefetch", err)
 	}

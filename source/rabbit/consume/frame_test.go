@@ -10,6 +10,7 @@ import (
 
 	"keyfold/internal/testserver/must"
 	"keyfold/internal/testserver/sitetest"
+	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/topology"
 )
 
@@ -56,5 +57,9 @@ func TestALostConnectionBlamesNoFrame(t *testing.T) {
 	}
 	if err := lost(fault, time.Second); !strings.Contains(err.Error(), "frame_max") {
 		t.Errorf("at once: %v", err)
+	}
+	silent := &amqp.Error{Code: amqp.FrameError, Reason: rabbit.ErrSilent.Error()}
+	if err := lost(silent, time.Second); strings.Contains(err.Error(), "frame_max") || !strings.Contains(err.Error(), "gives no answer in time") {
+		t.Errorf("a broker that does not answer: %v", err)
 	}
 }

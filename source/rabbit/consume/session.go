@@ -188,14 +188,17 @@ func lost(err *amqp.Error, lasted time.Duration) error {
 		return fmt.Errorf("rabbitmq: the broker closed the channel: %w; if a message was held for longer than its "+
 			"consumer_timeout (30 min by default), write sooner (is the store slow?) or raise that timeout", err)
 	}
-	if err.Code == amqp.FrameError && lasted < soon {
+	if err.Code == amqp.FrameError && lasted < soon && err.Reason != rabbit.ErrSilent.Error() {
 		return fmt.Errorf("rabbitmq: connection lost: %w; if this repeats, the headers of a message fill a frame, and the "+
 			"broker adds one to them when it delivers it again: raise its frame_max (rabbitmqctl eval "+
 			"'application:set_env(rabbit, frame_max, 262144).', and rabbitmq.conf)", err)
 	}
 	id := causes.Lost
-	if err.Code == amqp.ConnectionForced {
+	switch {
+	case err.Code == amqp.ConnectionForced:
 		id = causes.Stopping
+	case err.Reason == rabbit.ErrSilent.Error():
+		id = causes.NoAnswer
 	}
 	return causes.Explain(causes.RabbitMQ, id, fmt.Errorf("rabbitmq: connection lost: %w", err))
 }
@@ -237,11 +240,8 @@ func boundedContext(ctx context.Context, d time.Duration) (context.Context, cont
 	}
 }
 
-// bounded ends the connection unless release is called within the time for connecting:
-// the library waits for answers without a limit.
-func (s *session) bounded() (release func() bool) {
-	return time.AfterFunc(s.config.Timing.Connect, s.socket.Abort).Stop
-}
+// bounded ends the connection unless release is called within the time for connecting.
+func (s *session) bounded() (release func() bool) { return s.socket.Bound(s.config.Timing.Connect) }
 
 // unacked returns how many messages were received and not acknowledged, whatever their
 // verdict.

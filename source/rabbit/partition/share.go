@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -86,7 +85,7 @@ func (s *Share) declare() error {
 }
 
 func (s *Share) bounded() (release func() bool) {
-	return time.AfterFunc(s.dialer.Timing.Connect, s.socket.Abort).Stop
+	return s.socket.Bound(s.dialer.Timing.Connect)
 }
 
 func (s *Share) end() { s.ending.Do(func() { close(s.ended) }) }
