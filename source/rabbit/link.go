@@ -56,8 +56,7 @@ func openLink(ctx context.Context, d Dialer, stats *PublisherStats) (*link, erro
 		returned:  map[address][]amqp.Return{},
 	}
 	close(l.unblocked)
-	release := context.AfterFunc(ctx, s.Abort)
-	defer release()
+	defer s.BoundBy(ctx)()
 	if err := l.openChannel(); err != nil {
 		s.Abort()
 		_ = conn.Close()

@@ -21,7 +21,7 @@ func OpenChannel(ctx context.Context, dsn, role, purpose string) (*Channel, erro
 	if err != nil {
 		return nil, err
 	}
-	defer context.AfterFunc(ctx, s.Abort)()
+	defer s.BoundBy(ctx)()
 	channel, err := conn.Channel()
 	if err != nil {
 		CloseBounded(ctx, conn, s)
@@ -33,7 +33,7 @@ func OpenChannel(ctx context.Context, dsn, role, purpose string) (*Channel, erro
 // During ends the connection by force where ctx ends before work returns: the
 // library waits for the broker's answers without a limit.
 func (c *Channel) During(ctx context.Context, work func() error) error {
-	defer context.AfterFunc(ctx, c.socket.Abort)()
+	defer c.socket.BoundBy(ctx)()
 	return work()
 }
 
