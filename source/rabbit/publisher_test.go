@@ -200,3 +200,20 @@ func TestHeadersOfAFrameArePublishedWithout(t *testing.T) {
 		t.Errorf("%t %v %s %d", ok, err, d.MessageId, len(d.Headers))
 	}
 }
+
+// A command whose broker takes connections and answers no request says that it does not answer.
+func TestACommandNamesASilentBroker(t *testing.T) {
+	s := declared(t)
+	proxy := rabbittest.NewProxy(t, s.Broker.Address())
+	c, err := rabbit.OpenChannel(t.Context(), rabbittest.DSN(proxy.Address(), s.VHost), "test", "test")
+	must.OK(t, err)
+	defer c.CloseConnection(sitetest.Within(t, time.Second))
+	proxy.Freeze()
+	err = c.During(sitetest.Within(t, 200*time.Millisecond), func() error {
+		_, err := c.Ready(s.Names, s.Names.Queue)
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "gives no answer in time") {
+		t.Errorf("%v", err)
+	}
+}
