@@ -41,6 +41,9 @@ func newCluster(t *testing.T) *cluster {
 		more: []string{"--streams=4", "--rabbitmq-stream-uri=" + uri, "--rabbitmq-queue-type=quorum"},
 	}
 	c.setUp(t, append([]string{"--database-url", c.url}, c.more...)...)
+	for _, n := range c.nodes {
+		n.Flush(t)
+	}
 	return c
 }
 

@@ -222,6 +222,22 @@ func TestCloseEndsAll(t *testing.T) {
 	s.Close(s.ctx()) // it may be called again
 }
 
+// Where a node knows no leader, the error has a cure, also if the node says no more than that the
+// stream is not available. A stream that is not there has another cure.
+func TestLeaderless(t *testing.T) {
+	for _, c := range []struct {
+		m    Metadata
+		cure bool
+	}{{Metadata{}, true}, {Metadata{Err: StreamNotAvailable}, true}, {Metadata{Err: StreamMissing}, false}} {
+		if err := c.m.leaderless(); err == nil || strings.Contains(err.Error(), "start the nodes that hold it") != c.cure || !errors.Is(err, c.m.Err) && c.m.Err != nil {
+			t.Errorf("%+v: %v", c.m, err)
+		}
+	}
+	if err := (Metadata{Leader: Node{Host: "node-1", Port: 5552}}).leaderless(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A stream is found by its leader's advertised address, which is named where it cannot be
 // reached.
 //

@@ -70,27 +70,8 @@ const leaderAttempts = 10
 // DialLeader connects to the node that leads a stream: first to the URL's, then, where that
 // is another one, to the host and port that the leader advertises.
 func DialLeader(ctx context.Context, config Config, stream string) (*Conn, error) {
-	c, err := Dial(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	all, err := c.Metadata(ctx, stream)
-	m := all[stream]
-	doing := fmt.Sprintf("find the leader of stream %q", stream)
-	switch {
-	case err != nil:
-	case m.Err != nil:
-		err = fault(doing, m.Err)
-	case m.Leader == Node{}:
-		err = fault(doing, errNoLeader)
-	case c.at(m.Leader):
-		return c, nil
-	}
-	c.Close(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return dialNode(ctx, config, stream, m.Leader)
+	conns, err := DialLeaders(ctx, config, stream)
+	return conns[stream], err
 }
 
 // DialLeaders connects to the nodes that lead streams, to each once, and returns the
@@ -116,12 +97,10 @@ func DialLeaders(ctx context.Context, config Config, streams ...string) (conns m
 	conns = map[string]*Conn{}
 	for _, name := range streams {
 		m := all[name]
-		doing := fmt.Sprintf("find the leader of stream %q", name)
+		if err := m.leaderless(); err != nil {
+			return nil, fault(fmt.Sprintf("find the leader of stream %q", name), err)
+		}
 		switch {
-		case m.Err != nil:
-			return nil, fault(doing, m.Err)
-		case m.Leader == Node{}:
-			return nil, fault(doing, errNoLeader)
 		case nodes[m.Leader] != nil:
 		case first.at(m.Leader):
 			nodes[m.Leader] = first
@@ -142,10 +121,23 @@ func closeAll(ctx context.Context, nodes map[Node]*Conn) {
 	}
 }
 
-var (
-	errNoLeader  = errors.New("it has no leader at present: where that lasts, start the nodes that hold it (rabbitmqctl cluster_status), as more than half of them have to run")
-	errOtherNode = errors.New("another node answers there")
-)
+// leaderless says why the node that was asked knows no leader, and what to do where that lasts.
+func (m Metadata) leaderless() error {
+	switch {
+	case errors.Is(m.Err, StreamNotAvailable):
+		return fmt.Errorf("%w; %s", m.Err, leaderCure)
+	case m.Err != nil:
+		return m.Err
+	case m.Leader == Node{}:
+		return errors.New("it has no leader at present; " + leaderCure)
+	default:
+		return nil
+	}
+}
+
+const leaderCure = "where that lasts, start the nodes that hold it (rabbitmqctl cluster_status), as more than half of them have to run"
+
+var errOtherNode = errors.New("another node answers there")
 
 // dialNode connects to an advertised node.
 func dialNode(ctx context.Context, config Config, stream string, node Node) (*Conn, error) {
