@@ -2,11 +2,13 @@ package postgres
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"keyfold/engine/notify"
 	"keyfold/sink/ledger"
@@ -24,37 +26,37 @@ type arguments struct {
 	of              []string
 	newest          []bool
 	effects         []int32
-	decisions       []string
-	events          []string
+	decisions       []uuid.UUID
+	events          []uuid.UUID
 	owners          []*string
 	seqs            []int64
 	types, sources  []string
 	prints          [][]byte
 	outcomes        []string
 	reasons         []string
-	rules           []*string
+	rules           []*uuid.UUID
 	ruleVersions    []string
 	numbers         []int32
 	decidedAt       []time.Time
 	until           []*time.Time
 	spent, keys     []*string
 	slots           []*time.Time
-	digests         []*string
-	duplicates      []*string
+	digests         []*uuid.UUID
+	duplicates      []*uuid.UUID
 	channels        []*string
 	scores          []*float64
 	tasteUsed       []bool
 	tastes          []*float64
 	bodies, facts   []*string
 	postponedOf     []string
-	postponedEvents []string
+	postponedEvents []uuid.UUID
 	due             []time.Time
 	followUpsOf     []string
-	followUps       []string
+	followUps       []uuid.UUID
 	followUpsDue    []time.Time
 	followUpsKey    []*string
 	followUpsBody   []string
-	marked          []string
+	marked          []uuid.UUID
 }
 
 // What a decision means for the deferral of its event.
@@ -66,28 +68,54 @@ const (
 // which keys its events have.
 const noVersion = -1
 
-// commitTypes are the types of notify_commit's parameters, in their order.
-const commitTypes = `text[] bigint[] int[] bytea[] timestamptz[]
-	text[] boolean[] int[]
-	uuid[] uuid[] text[] bigint[] text[] text[] bytea[]
-	text[] text[] uuid[] text[] int[] timestamptz[]
-	timestamptz[] text[] text[] timestamptz[] uuid[] uuid[]
-	text[] float8[] boolean[] float8[] text[] text[]
-	text[] uuid[] timestamptz[]
-	text[] uuid[] timestamptz[] text[] text[]
-	uuid[]`
+// commitTypes are the types of notify_commit's parameters, in their order, by their names in the
+// server's catalog: _ is an array.
+const commitTypes = `_text _int8 _int4 _bytea _timestamptz
+	_text _bool _int4
+	_uuid _uuid _text _int8 _text _text _bytea
+	_text _text _uuid _text _int4 _timestamptz
+	_timestamptz _text _text _timestamptz _uuid _uuid
+	_text _float8 _bool _float8 _text _text
+	_text _uuid _timestamptz
+	_text _uuid _timestamptz _text _text
+	_uuid`
 
 var commitStatement = func() string {
 	var b strings.Builder
 	b.WriteString(`SELECT written, event_id, user_id, turn, decision_id, digest_id, outcome::text, dispatched, decided_at FROM notify_commit(`)
-	for i, kind := range strings.Fields(commitTypes) {
+	for i := range strings.Fields(commitTypes) {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString("$" + strconv.Itoa(i+1) + "::" + kind)
+		b.WriteString("$" + strconv.Itoa(i+1))
 	}
 	return b.String() + ")"
 }()
+
+// parameters are what a statement is called with: values, and of each the type and the format.
+type parameters struct {
+	values  [][]byte
+	types   []uint32
+	formats []int16
+}
+
+// binary encodes the arguments. As texts, which is how pgx sends what is not prepared, states and
+// fingerprints would be twice as long and quoted.
+func (a *arguments) binary(known *pgtype.Map) (p parameters, err error) {
+	list := a.list()
+	for i, name := range strings.Fields(commitTypes) {
+		kind, ok := known.TypeForName(name)
+		if !ok {
+			return p, fmt.Errorf("the type %s is unknown", name)
+		}
+		value, err := known.Encode(kind.OID, pgtype.BinaryFormatCode, list[i], nil)
+		if err != nil {
+			return p, err
+		}
+		p.values, p.types, p.formats = append(p.values, value), append(p.types, kind.OID), append(p.formats, pgtype.BinaryFormatCode)
+	}
+	return p, nil
+}
 
 func (a *arguments) list() []any {
 	return []any{
@@ -126,11 +154,11 @@ func (a *arguments) add(c *notify.Change) error {
 		a.effects, a.newest = append(a.effects, effects[i]), append(a.newest, newest[i])
 	}
 	for _, p := range c.Postponed {
-		a.postponedOf, a.postponedEvents = append(a.postponedOf, name), append(a.postponedEvents, p.EventID.String())
+		a.postponedOf, a.postponedEvents = append(a.postponedOf, name), append(a.postponedEvents, p.EventID)
 		a.due = append(a.due, p.DueAt.Time())
 	}
 	for _, f := range c.FollowUps {
-		a.followUpsOf, a.followUps = append(a.followUpsOf, name), append(a.followUps, f.Event.ID.String())
+		a.followUpsOf, a.followUps = append(a.followUpsOf, name), append(a.followUps, f.Event.ID)
 		a.followUpsDue, a.followUpsKey = append(a.followUpsDue, f.DueAt.Time()), append(a.followUpsKey, orNull(f.DigestKey))
 		a.followUpsBody = append(a.followUpsBody, string(f.Event.Body))
 	}
@@ -158,15 +186,15 @@ func (a *arguments) addTurn(name string, d *notify.Decided, erased bool) error {
 		taste = &r.Facts.Taste.Cosine
 	}
 	a.of, a.owners = append(a.of, name), append(a.owners, owner)
-	a.decisions, a.events = append(a.decisions, r.DecisionID.String()), append(a.events, r.EventID.String())
+	a.decisions, a.events = append(a.decisions, r.DecisionID), append(a.events, r.EventID)
 	a.seqs, a.types, a.sources = append(a.seqs, r.Seq), append(a.types, r.Type.String()), append(a.sources, r.Source)
 	a.prints, a.outcomes = append(a.prints, print), append(a.outcomes, r.Outcome.String())
-	a.reasons, a.rules = append(a.reasons, textArray(r.Reasons)), append(a.rules, idOrNull(r.RuleID))
+	a.reasons, a.rules = append(a.reasons, textArray(r.Reasons)), append(a.rules, orNull(r.RuleID))
 	a.ruleVersions, a.numbers = append(a.ruleVersions, r.RuleVersion), append(a.numbers, int32(r.Turn)) //nolint:gosec // 0 to 2
 	a.decidedAt, a.until = append(a.decidedAt, r.DecidedAt.Time()), append(a.until, timeOrNull(r.DeferUntil))
 	a.spent, a.keys = append(a.spent, array(r.Spent)), append(a.keys, key)
-	a.slots, a.digests = append(a.slots, timeOrNull(r.Slot)), append(a.digests, idOrNull(r.DigestID))
-	a.duplicates, a.channels = append(a.duplicates, idOrNull(r.DuplicateOf)), append(a.channels, array(r.Channels))
+	a.slots, a.digests = append(a.slots, timeOrNull(r.Slot)), append(a.digests, orNull(r.DigestID))
+	a.duplicates, a.channels = append(a.duplicates, orNull(r.DuplicateOf)), append(a.channels, array(r.Channels))
 	a.scores, a.tastes = append(a.scores, score), append(a.tastes, taste)
 	a.tasteUsed = append(a.tasteUsed, r.Facts.TasteUsed && taste != nil)
 	a.bodies, a.facts = append(a.bodies, body), append(a.facts, facts)

@@ -135,7 +135,7 @@ func answerOf(c *notify.Change, written map[string]bool, keys map[uuid.UUID]noti
 // call calls notify_commit.
 func (l *Ledger) call(ctx context.Context, changes []*notify.Change, marked []uuid.UUID) (map[string]bool, map[uuid.UUID]notify.Known, error) {
 	const doing = "commit"
-	a := &arguments{marked: texts(marked)}
+	a := &arguments{marked: marked}
 	for _, c := range changes {
 		if err := a.add(c); err != nil {
 			return nil, nil, err
@@ -148,21 +148,24 @@ func (l *Ledger) call(ctx context.Context, changes []*notify.Change, marked []uu
 		return nil, nil, mark(ctx, doing, err)
 	}
 	defer conn.Release()
-	written, keys := map[string]bool{}, map[uuid.UUID]notify.Known{}
-	rows, err := conn.Query(ctx, commitStatement, a.list()...)
-	if err == nil {
-		var row answerRow
-		_, err = pgx.ForEachRow(rows, row.fields(), func() error {
-			if row.written != nil {
-				written[*row.written] = true
-			} else {
-				k := row.key()
-				keys[k.EventID] = k
-			}
-			row.known = notify.Known{} // a NULL leaves an id as it is
-			return nil
-		})
+	known := conn.Conn().TypeMap()
+	p, err := a.binary(known)
+	if err != nil {
+		return nil, nil, mark(ctx, doing, err)
 	}
+	answer := conn.Conn().PgConn().ExecParams(ctx, commitStatement, p.values, p.types, p.formats, nil)
+	written, keys := map[string]bool{}, map[uuid.UUID]notify.Known{}
+	var row answerRow
+	_, err = pgx.ForEachRow(pgx.RowsFromResultReader(known, answer), row.fields(), func() error {
+		if row.written != nil {
+			written[*row.written] = true
+		} else {
+			k := row.key()
+			keys[k.EventID] = k
+		}
+		row.known = notify.Known{} // a NULL leaves an id as it is
+		return nil
+	})
 	switch {
 	case err == nil:
 		return written, keys, nil

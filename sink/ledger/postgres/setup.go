@@ -19,7 +19,7 @@ import (
 const versionTable = "notify_schema_version"
 
 // newestMigration is the version of the last file in migrations.
-const newestMigration = 11
+const newestMigration = 12
 
 // oldestServer is the first version of PostgreSQL that is supported.
 const oldestServer = 15

@@ -22,15 +22,6 @@ func orNull[T comparable](v T) *T {
 	return &v
 }
 
-// idOrNull returns the text of an id, nil for the zero one.
-func idOrNull(id uuid.UUID) *string {
-	if id == uuid.Nil {
-		return nil
-	}
-	text := id.String()
-	return &text
-}
-
 // endOfTime, the end of the year 9999, stands for all later instants: PostgreSQL refuses
 // those past its own end.
 const endOfTime = engine.Millis(253_402_300_799_999)
