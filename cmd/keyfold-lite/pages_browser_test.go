@@ -44,7 +44,7 @@ func TestPagesInABrowser(t *testing.T) {
 		"overview": "/ui/", "users": "/ui/users", "no-id": "/ui/users?q=anna", "user": "/ui/users/1", "learning": "/ui/users/4242",
 		"what-if": "/ui/users/4242?without=last-write&half-life=1h", "unknown": "/ui/users/99", "missing": "/ui/nothing",
 	}
-	for _, view := range []chromiumtest.View{{Width: 1280, Script: true}, {Width: 1280, Dark: true, Script: true}, {Width: 360, Script: true}, {Width: 1280}, {Width: 360, Dark: true}} {
+	for _, view := range chromiumtest.Views {
 		b.Set(view)
 		for name, path := range pages {
 			b.Go(url + path)
@@ -61,7 +61,7 @@ func TestPagesInABrowser(t *testing.T) {
 			if shots := os.Getenv("KEYFOLD_SHOTS"); shots != "" { // a folder for pictures of all pages
 				b.Shot(fmt.Sprintf("%s/%s-%d-dark=%t-script=%t.png", shots, name, view.Width, view.Dark, view.Script), view.Width < 1000)
 			}
-			if view.Script {
+			if view.Judged() {
 				if found := b.Axe(); len(found) > 0 {
 					t.Errorf("%+v %s: axe-core finds\n%s", view, name, strings.Join(found, "\n"))
 				}

@@ -94,7 +94,7 @@ var dashboardPages = map[string]string{"overview": "/", "workers": "/workers", "
 func walk(t *testing.T, b *chromiumtest.Browser, url string, pages map[string]string) {
 	t.Helper()
 	shots := os.Getenv("KEYFOLD_SHOTS") // a folder for pictures of all pages
-	for _, v := range []chromiumtest.View{{Width: 1280, Script: true}, {Width: 1280, Dark: true, Script: true}, {Width: 360, Script: true}, {Width: 1280}, {Width: 360, Dark: true}} {
+	for _, v := range chromiumtest.Views {
 		b.Set(v)
 		for name, path := range pages {
 			began := time.Now()
@@ -113,7 +113,7 @@ func walk(t *testing.T, b *chromiumtest.Browser, url string, pages map[string]st
 			if shots != "" {
 				b.Shot(fmt.Sprintf("%s/%s-%d-dark=%t-script=%t.png", shots, name, v.Width, v.Dark, v.Script), v.Width < 1000)
 			}
-			if v.Script {
+			if v.Judged() {
 				if found := b.Axe(); len(found) > 0 {
 					t.Errorf("%+v %s: axe-core finds\n%s", v, name, strings.Join(found, "\n"))
 				}
