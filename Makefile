@@ -85,7 +85,8 @@ COMPUTING := ^TestRealLogsEqualTheSlowWay$$|^TestRealLogsThroughTheEndpoint$$|^T
 ^TestHostileTexts(Of[A-Za-z]+)?AreInert$$|^TestAFullIndexStaysWithinItsBound$$|^TestTheIndexIsBounded$$|^TestHybridFindsWhatSessionsSay$$|^TestWeightsAreChosen$$|^TestTheGridIsKeptWithoutDecay$$|\
 ^TestReplaysOf.*KeepTheLaws$$|^TestSimulation$$|^TestHeldBytesAreReckonedAsTheyAre$$|^TestACandidateHasNoEffect$$|^TestAReplayDoesNotDependOnItsGroups$$|\
 ^TestNearDuplicates$$|^TestParseEventAgreesWithReference$$|^TestQuickReadingAgreesWithTheStrictOne$$|^TestNoIDYoungerThanTheHorizonIsDropped$$|^TestRecordJSON$$|\
-^TestRetiredWordsStayAway$$|^TestOnlyProgramsNameVariablesAndCommands$$
+^TestRetiredWordsStayAway$$|^TestOnlyProgramsNameVariablesAndCommands$$|\
+^TestNotifySimulate$$|^TestNotifyKeepsTheLaws$$|^TestNotifyU2QuietHoursWhenClocksChange$$|^TestExplainAddsUp$$|^TestExplainByOtherSettings$$
 COMPUTING_PACKAGES := ./service/profile/evaluation ./service/profile/answers ./service/profile/recommend ./source/catalog/index ./proof/oracle ./engine/profile/eval ./service/notify/simulate \
   ./sink/mongodb ./engine/notify ./engine/profile/processor ./internal/cli ./cmd/keyfold ./cmd/keyfold-lite ./service/dashboard ./proof/notifyoracle/history ./source/stream/reader ./engine/notify/processor \
   ./source/sample/notifications ./engine/profile ./docs
