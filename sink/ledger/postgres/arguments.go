@@ -136,7 +136,7 @@ func (a *arguments) add(c *notify.Change) error {
 	name, state, at := ledger.Name(c), []byte{}, time.UnixMilli(0)
 	erased := false
 	if len(c.Decided) > 0 {
-		state, at, erased = c.State.Append(nil), c.State.DecidedAt.Time(), c.State.Erased
+		state, at, erased = c.State.Append(nil), timeOf(c.State.DecidedAt), c.State.Erased
 	}
 	version := c.Version
 	fault := ledger.Check(c, version, func(uuid.UUID) (none notify.Known) { return none })
@@ -155,11 +155,11 @@ func (a *arguments) add(c *notify.Change) error {
 	}
 	for _, p := range c.Postponed {
 		a.postponedOf, a.postponedEvents = append(a.postponedOf, name), append(a.postponedEvents, p.EventID)
-		a.due = append(a.due, p.DueAt.Time())
+		a.due = append(a.due, timeOf(p.DueAt))
 	}
 	for _, f := range c.FollowUps {
 		a.followUpsOf, a.followUps = append(a.followUpsOf, name), append(a.followUps, f.Event.ID)
-		a.followUpsDue, a.followUpsKey = append(a.followUpsDue, f.DueAt.Time()), append(a.followUpsKey, orNull(f.DigestKey))
+		a.followUpsDue, a.followUpsKey = append(a.followUpsDue, timeOf(f.DueAt)), append(a.followUpsKey, orNull(f.DigestKey))
 		a.followUpsBody = append(a.followUpsBody, string(f.Event.Body))
 	}
 	return nil
@@ -191,7 +191,7 @@ func (a *arguments) addTurn(name string, d *notify.Decided, erased bool) error {
 	a.prints, a.outcomes = append(a.prints, print), append(a.outcomes, r.Outcome.String())
 	a.reasons, a.rules = append(a.reasons, textArray(r.Reasons)), append(a.rules, orNull(r.RuleID))
 	a.ruleVersions, a.numbers = append(a.ruleVersions, r.RuleVersion), append(a.numbers, int32(r.Turn)) //nolint:gosec // 0 to 2
-	a.decidedAt, a.until = append(a.decidedAt, r.DecidedAt.Time()), append(a.until, timeOrNull(r.DeferUntil))
+	a.decidedAt, a.until = append(a.decidedAt, timeOf(r.DecidedAt)), append(a.until, timeOrNull(r.DeferUntil))
 	a.spent, a.keys = append(a.spent, array(r.Spent)), append(a.keys, key)
 	a.slots, a.digests = append(a.slots, timeOrNull(r.Slot)), append(a.digests, orNull(r.DigestID))
 	a.duplicates, a.channels = append(a.duplicates, orNull(r.DuplicateOf)), append(a.channels, array(r.Channels))

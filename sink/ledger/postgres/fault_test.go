@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"errors"
+	"math"
 	"net"
 	"strings"
 	"sync"
@@ -237,6 +238,37 @@ func TestRefusedRows(t *testing.T) {
 	_, err = l.EnsurePartitions(ctx, start+400*day, 1)
 	must.OK(t, err)
 	must.OK(t, commitOne(l, far))
+}
+
+// An instant that timestamptz cannot hold is refused, however far away it is: no other one is
+// written in its place.
+func TestInstantsBeyondTheServersAreRefused(t *testing.T) {
+	l := openNew(t)
+	for name, at := range map[string]engine.Millis{
+		"after the last": afterLast, "beyond 64 bits of microseconds": math.MaxInt64 / 1000 * 2, "the greatest": math.MaxInt64,
+		"before the first": beforeFirst, "the least": math.MinInt64,
+	} {
+		until, slot, decided, postponed, followed := one("until", notify.Later), one("slot", notify.Later), one("decided", notify.Now),
+			one("postponed", notify.Later), one("followed", notify.Now)
+		until.Decided[0].Record.DeferUntil, slot.Decided[0].Record.Slot, decided.Decided[0].Record.DecidedAt = at, at, at
+		postponed.Postponed = []notify.Postponement{{EventID: uuid.New(), DueAt: at}}
+		followed.FollowUps = []notify.Due{{Event: ledgertest.Event("followed", notify.Promo, start), DueAt: at}}
+		for i, err := range l.Commit(ctx, []notify.Change{until, slot, decided, postponed, followed}, nil) {
+			if engine.KindOf(err) != engine.Permanent || engine.ReasonOf(err) != ReasonRejected {
+				t.Errorf("%s, change %d: %v, want a permanent error", name, i, err)
+			}
+		}
+	}
+	if users, err := l.Users(ctx); err != nil || users != 0 {
+		t.Errorf("%d users, %v", users, err)
+	}
+	for name, at := range map[string]engine.Millis{"the first": beforeFirst + 1, "the last": afterLast - 1} {
+		c := one(name, notify.Later)
+		c.Decided[0].Record.DeferUntil = at
+		if err := commitOne(l, c); err != nil {
+			t.Errorf("%s instant: %v", name, err)
+		}
+	}
 }
 
 func TestDamagedRows(t *testing.T) {

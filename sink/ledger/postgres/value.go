@@ -26,11 +26,18 @@ func orNull[T comparable](v T) *T {
 // those past its own end.
 const endOfTime = engine.Millis(253_402_300_799_999)
 
+// beforeFirst and afterLast are next to what timestamptz holds, and the server refuses them.
+const beforeFirst, afterLast = engine.Millis(-210_866_803_200_001), engine.Millis(9_224_318_016_000_000)
+
+// timeOf returns an instant as it is sent. Those beyond the server's become ones that it refuses
+// as well: in the binary form, 64 bits of microseconds, they would turn into others that it takes.
+func timeOf(at engine.Millis) time.Time { return min(max(at, beforeFirst), afterLast).Time() }
+
 func timeOrNull(at engine.Millis) *time.Time {
 	if at == 0 {
 		return nil
 	}
-	t := at.Time()
+	t := timeOf(at)
 	return &t
 }
 
