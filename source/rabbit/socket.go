@@ -27,7 +27,8 @@ type Socket struct {
 	silence time.Duration // the longest between two reads from a broker that lives
 	reading sync.Mutex
 	heard   time.Time // when the last Read ended
-	failed  error     // first error of Read
+	frozen  bool      // see Frozen
+	failed  error     // what ended the connection
 }
 
 func newSocket(c net.Conn, timing Timing) *Socket {
@@ -51,9 +52,9 @@ func (s *Socket) Frozen(now time.Time) bool {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	if max(now.Sub(s.heard), now.Round(0).Sub(s.heard.Round(0))) > s.silence {
-		s.failed = cmp.Or(s.failed, ErrFrozen)
+		s.frozen, s.failed = true, cmp.Or(s.failed, ErrFrozen)
 	}
-	return errors.Is(s.failed, ErrFrozen)
+	return s.frozen
 }
 
 // Read remembers how the connection ended. After a freeze it returns nothing that came
@@ -70,8 +71,8 @@ func (s *Socket) Read(b []byte) (int, error) {
 	}
 	if err != nil {
 		s.fail(err)
-		if errors.Is(s.failure(), ErrSilent) {
-			return n, ErrSilent // and not that the socket is closed, which the library would pass on
+		if cause := s.failure(); errors.Is(cause, ErrSilent) || errors.Is(cause, ErrFrozen) {
+			return n, cause // and not that the socket is closed, which the library would pass on
 		}
 	}
 	return n, err
@@ -84,7 +85,7 @@ func (s *Socket) fail(err error) {
 	s.failed = cmp.Or(s.failed, err)
 }
 
-// failure returns the first error of Read, nil while there is none.
+// failure returns what ended the connection, nil while nothing has.
 func (s *Socket) failure() error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -168,8 +169,12 @@ func (s *Socket) BoundBy(ctx context.Context) (release func() bool) {
 	})
 }
 
+// silent ends the connection. Limits that passed while the process did not run say nothing of
+// the broker.
 func (s *Socket) silent() {
-	s.fail(ErrSilent)
+	if !s.Frozen(time.Now()) {
+		s.fail(ErrSilent)
+	}
 	s.Abort()
 }
 

@@ -51,6 +51,35 @@ func TestAFrozenConnectionBringsNothing(t *testing.T) {
 	})
 }
 
+// A request that waited while the process was frozen was not left without an answer: its time is up
+// first of all that happens, and what the broker had sent before is not read then either.
+func TestAFreezeIsNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broker, client := net.Pipe()
+		defer broker.Close()
+		s := newSocket(client, Timing{}.OrDefaults())
+		s.Bound(time.Minute) // as a limit is that has passed by the time the process runs again
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !s.Frozen(time.Now()) { // what a reader asks before it hands over earlier deliveries
+			t.Error("not noticed")
+		}
+		if _, err := s.Read(make([]byte, 64)); !errors.Is(err, ErrFrozen) {
+			t.Errorf("%v, want what ended the connection", err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		broker, client := net.Pipe()
+		defer broker.Close()
+		s := newSocket(client, Timing{}.OrDefaults())
+		s.Bound(time.Second)
+		time.Sleep(time.Minute)
+		if !s.Frozen(time.Now()) {
+			t.Error("a broker that did not answer before hides the freeze")
+		}
+	})
+}
+
 // Who waits for an answer in vain is told so, and not that the socket is closed.
 func TestASilentBrokerIsNamed(t *testing.T) {
 	for name, bound := range map[string]func(t *testing.T, s *Socket){
