@@ -46,26 +46,40 @@ func logged(t *testing.T, client stream.Config) (events []profile.Event) {
 		if s.End == 0 {
 			continue
 		}
-		chunks := make(chan stream.Chunk, 1000)
-		conn, err := stream.DialLeader(t.Context(), client, s.Stream)
-		must.OK(t, err)
-		defer conn.Close(context.Background())
-		_, err = conn.Subscribe(t.Context(), stream.Consume{Stream: s.Stream, From: stream.First, Credit: 1, Handle: func(_ context.Context, sub *stream.Subscription, c stream.Chunk) {
-			chunks <- c
-			_ = sub.Credit(1) // or the connection is lost, and the test says so
-		}})
-		must.OK(t, err)
-		for next := uint64(0); next < s.End; {
-			select {
-			case c := <-chunks:
-				next = c.Next()
-				events = append(events, eventsOf(t, &c)...)
-			case <-conn.Done():
-				t.Fatal(conn.Err())
-			}
-		}
+		var found []profile.Event
+		// A broker that was killed ends connections while it starts its streams anew.
+		eventually(t, s.Stream+" is read to its end", func() (err error) {
+			found, err = eventsBefore(t, client, s)
+			return err
+		})
+		events = append(events, found...)
 	}
 	return events
+}
+
+// eventsBefore returns a stream's events from its first one to the end that was seen.
+func eventsBefore(t *testing.T, client stream.Config, s reader.State) (events []profile.Event, err error) {
+	t.Helper()
+	chunks := make(chan stream.Chunk, 1000)
+	conn, err := stream.DialLeader(t.Context(), client, s.Stream)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(context.Background())
+	_, err = conn.Subscribe(t.Context(), stream.Consume{Stream: s.Stream, From: stream.First, Credit: 1, Handle: func(_ context.Context, sub *stream.Subscription, c stream.Chunk) {
+		chunks <- c
+		_ = sub.Credit(1) // or the connection is lost, and the reading begins anew
+	}})
+	for next := uint64(0); err == nil && next < s.End; {
+		select {
+		case c := <-chunks:
+			next = c.Next()
+			events = append(events, eventsOf(t, &c)...)
+		case <-conn.Done():
+			err = conn.Err()
+		}
+	}
+	return events, err
 }
 
 func eventsOf(t *testing.T, c *stream.Chunk) (events []profile.Event) {
@@ -166,7 +180,6 @@ func TestStreamBrokerKill9(t *testing.T) {
 	broker.Restart(t)
 	api := s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready()
 	relay := s.service(t, "relay").ready()
-	time.AfterFunc(70*time.Second, func() { println(relay.log.String()) })
 	bodies := sampleOf(t, rows)
 	for i := range kills {
 		killed := make(chan struct{})
