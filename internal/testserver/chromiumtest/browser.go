@@ -121,10 +121,6 @@ type View struct {
 // Views are the ways to look at a page that tests take.
 var Views = []View{{Width: 1280, Script: true}, {Width: 1280, Dark: true, Script: true}, {Width: 360, Script: true}, {Width: 1280}, {Width: 360, Dark: true}}
 
-// Judged reports whether axe-core is to judge pages in this view: of [Views] it takes the dark wide
-// one and the light narrow one, so that it sees each scheme and each width once.
-func (v View) Judged() bool { return v.Script && v.Dark == (v.Width > 1000) }
-
 // Set has the next pages shown so.
 func (b *Browser) Set(v View) {
 	b.t.Helper()

@@ -26,6 +26,16 @@ func TestNewestMigration(t *testing.T) {
 	}
 }
 
+// The server does not try to compress states.
+func TestStatesAreNotCompressed(t *testing.T) {
+	l := openNew(t)
+	var storage string
+	must.OK(t, l.pool.QueryRow(ctx, "SELECT attstorage::text FROM pg_attribute WHERE attrelid = 'notify_users'::regclass AND attname = 'state'").Scan(&storage))
+	if storage != "e" {
+		t.Errorf("the storage of states is %q, want e: outside of the row, as they are", storage)
+	}
+}
+
 // Preferences of an earlier version's tables keep what they are, and are of version 1.
 func TestPreferencesGetAVersion(t *testing.T) {
 	server := pgtest.Shared(t)
