@@ -39,7 +39,7 @@ else ifneq ($(RABBITMQ),)
   $(error RABBITMQ is "$(RABBITMQ)": it must be 4, or not set for the machine's RabbitMQ)
 endif
 
-.PHONY: run check test test-long test-rabbitmq4 race lint unreachable bench soak soak-sim histories mutations fuzz needs
+.PHONY: run check test test-race test-long test-rabbitmq4 lint unreachable bench soak soak-sim histories mutations fuzz needs
 
 run:
 	$(GO) run ./cmd/keyfold-lite
@@ -53,11 +53,20 @@ check:
 	  $(PROGRESS) --name check --without $(if $(RABBITMQ),,$(SERVERS)/rabbittest$(COMMA)$(SERVERS)/sitetest$(COMMA))$(SERVERS)/sqltest,$(SERVERS)/pgtest,$(SERVERS)/redistest \
 	  -- -count=1 -vet=off $(AT_ONCE) $(PACKAGES)
 
-# Everything. Vet is part of `make check` and of `make lint`.
+# Everything. Vet is part of `make check` and of `make lint`. The two programs' own tests run
+# many processes and servers beside what runs in goroutines: they take twice as long with
+# the race detector, and run with it in make test-race.
+PROGRAMS := ./cmd/keyfold ./cmd/keyfold-lite
 test: needs
-	$(PROGRESS) --name test --share -- $(RACE) -count=1 -vet=off -timeout=40m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG)|$(COMPUTING))' $(PACKAGES)
+	$(PROGRESS) --name test --share --without $(subst $() ,$(COMMA),$(PROGRAMS:./%=keyfold/%)) \
+	  -- $(RACE) -count=1 -vet=off -timeout=40m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG)|$(COMPUTING))' $(PACKAGES)
+	$(PROGRESS) --name programs --share -- -count=1 -vet=off -timeout=20m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG))' $(PROGRAMS)
 	$(PROGRESS) --name schedules -- -count=1 -vet=off ./proof/sim ./proof/notifysim ./proof/streamsim
 	$(PROGRESS) --name computing -- -count=1 -vet=off -timeout=10m $(AT_ONCE) '-run=$(subst $() ,,$(COMPUTING))' $(COMPUTING_PACKAGES)
+
+# The programs' own tests with the race detector. A part of .ci/run.
+test-race: needs
+	$(PROGRESS) --name race --share -- $(RACE) -count=1 -vet=off -timeout=40m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG)|$(COMPUTING))' $(PROGRAMS)
 
 # The tests of the code that speaks AMQP, on RabbitMQ 4 with what later versions bring:
 # Khepri, and no deprecated feature. Then the client of the stream protocol beside RabbitMQ's
@@ -88,7 +97,7 @@ COMPUTING := ^TestRealLogsEqualTheSlowWay$$|^TestRealLogsThroughTheEndpoint$$|^T
 ^TestRetiredWordsStayAway$$|^TestOnlyProgramsNameVariablesAndCommands$$|\
 ^TestNotifySimulate$$|^TestNotifyKeepsTheLaws$$|^TestNotifyU2QuietHoursWhenClocksChange$$|^TestExplainAddsUp$$|^TestExplainByOtherSettings$$
 COMPUTING_PACKAGES := ./service/profile/evaluation ./service/profile/answers ./service/profile/recommend ./source/catalog/index ./proof/oracle ./engine/profile/eval ./service/notify/simulate \
-  ./sink/mongodb ./engine/notify ./engine/profile/processor ./internal/cli ./cmd/keyfold ./cmd/keyfold-lite ./service/dashboard ./proof/notifyoracle/history ./source/stream/reader ./engine/notify/processor \
+  ./sink/mongodb ./engine/notify ./engine/profile/processor ./internal/cli ./service/dashboard ./proof/notifyoracle/history ./source/stream/reader ./engine/notify/processor \
   ./source/sample/notifications ./engine/profile ./docs
 
 # What proves by volume, by long outages or by building programs anew has no place in make
@@ -113,8 +122,6 @@ test-long: needs
 	KEYFOLD_SOAK=1 $(PROGRESS) --name long -- -count=1 -vet=off -timeout=20m $(AT_ONCE) '-run=$(subst $() ,,$(ONLY_LONG)|$(LONG))' $(LONG_PACKAGES)
 	KEYFOLD_SOAK=1 $(PROGRESS) --name long-stores -- -count=1 -vet=off -timeout=20m $(AT_ONCE) '-run=^TestConformance$$|^TestContention$$|^TestUnknown$$' ./sink/ledger/memory ./sink/ledger/postgres ./sink/ledger/sqlite ./sink/mongodb
 	KEYFOLD_SOAK=1 $(PROGRESS) --name long-processes -- -count=1 -vet=off -timeout=30m -p=1 ./bench ./proof/soak
-
-race: test
 
 needs:
 	@./.ci/needs

@@ -108,7 +108,7 @@ func TestGoTest(t *testing.T) {
 	}
 	for _, want := range []string{
 		"6 packages with tests", "ok    m/good", "ok    m/busy", "signal: killed", "FAIL  m/shot", "some context", "--- FAIL: TestBad/part", "is wrong", "FAIL  m/bad",
-		"panic: it died", "goroutine ", "undefined: missing", "[build failed]", "4 of 6 packages failed", "runs them: m/left\n",
+		"panic: it died", "goroutine ", "undefined: missing", "[build failed]", "4 of 6 packages failed", "left out of this step: m/left\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, &out)

@@ -62,7 +62,7 @@ func newReport(out io.Writer, now func() time.Time, earlier map[string]float64, 
 func (r *report) begin(left []string) {
 	r.print("%d packages with tests; about %s on 2 cores", r.packages, duration(r.expected))
 	if len(left) > 0 {
-		r.print("left out, as their tests start servers; make test runs them: %s", strings.Join(left, " "))
+		r.print("left out of this step: %s", strings.Join(left, " "))
 	}
 }
 
