@@ -13,6 +13,7 @@ import (
 // With --auto-setup the services make what they need, several at once, and events that
 // are posted then are published.
 func TestAutoSetup(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{outbox.MariaDB, outbox.SQLite} {
 		t.Run(kind, func(t *testing.T) {
 			s := &shop{stack: newStack(t), url: newDatabase(t, kind)}

@@ -281,7 +281,8 @@ func TestCausesOfRabbitMQ(t *testing.T) {
 //
 // Promise(security/causes)
 func TestCausesThroughStatus(t *testing.T) {
-	broker := rabbittest.SharedWithStatistics(t) // other packages have none of its alarm
+	t.Parallel()
+	broker := rabbittest.StartWithStatistics(t) // other tests have none of its alarm
 	vhost := broker.VHost(t)
 	file := "--database-url=sqlite://" + filepath.Join(t.TempDir(), "outbox.db")
 	s := &stack{dsn: rabbittest.DSN(broker.Address(), vhost), mongo: mongotest.Start(t).URI(), history: "mass"}

@@ -36,6 +36,7 @@ type shop struct {
 // onEach runs a test with each kind of database; its short form with one of them, which
 // are spread over the tests.
 func onEach(t *testing.T, short string, test func(t *testing.T, s *shop)) {
+	t.Parallel()
 	for _, kind := range []string{outbox.MariaDB, outbox.PostgreSQL, outbox.SQLite} {
 		if kind != short && !long {
 			continue

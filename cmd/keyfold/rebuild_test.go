@@ -224,6 +224,7 @@ func TestRebuildRefuses(t *testing.T) {
 // Promise(rebuild/copies): After a rebuild copies that wait in the queue are known and not folded
 // again, also after days.
 func TestRebuildKnowsWhatWaitsInTheQueue(t *testing.T) {
+	t.Parallel()
 	for name, age := range map[string]time.Duration{"published now": 0, "published days ago": 72 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			s := newShop(t, outbox.SQLite)

@@ -182,6 +182,7 @@ func TestRecommendationsWithoutAHistory(t *testing.T) {
 // serve may start before MongoDB: it waits for it, and stops at once where it is told to
 // meanwhile.
 func TestServeStartsBeforeItsStore(t *testing.T) {
+	t.Parallel()
 	broker, server := rabbittest.Shared(t), mongotest.StartProcess(t)
 	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: server.URI(), products: sample.Products(), history: profile.Mass}
 	s.setUp(t)

@@ -133,6 +133,7 @@ const (
 // Figure: with a timeout of 6 s: 3 to 4 s
 // Promise(rabbitmq/blocked-publish)
 func TestShutdownEndsInTime(t *testing.T) {
+	t.Parallel()
 	refuse := func(t *testing.T, i *impaired) { must.OK(t, i.store.RefuseConnections(0), i.store.Disconnect()) }
 	hang := func(t *testing.T, i *impaired) { must.OK(t, i.store.Pause(0)) }
 	freeze := func(_ *testing.T, i *impaired) { i.proxy.Freeze() }
@@ -187,6 +188,7 @@ func TestShutdownEndsInTime(t *testing.T) {
 // Promise(shutdown/names-the-server): Past the deadline one line names the server that gives no
 // answer; LOG_LEVEL=debug adds the goroutines that hang.
 func TestShutdownNamesWhatHangs(t *testing.T) {
+	t.Parallel()
 	for _, level := range []string{"info", "debug"} {
 		t.Run(level, func(t *testing.T) {
 			i := newImpaired(t)
@@ -223,6 +225,7 @@ func TestShutdownNamesWhatHangs(t *testing.T) {
 // Promise(shutdown/second-signal): A second signal, a second after the first or later, ends the
 // process at once (exit code 143 or 130); nothing is lost by it.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
 			i := newImpaired(t)

@@ -17,6 +17,7 @@ import (
 
 // An idle worker whose store hangs has nothing to write.
 func TestStopIdleWithAHangingStore(t *testing.T) {
+	t.Parallel()
 	for name, impair := range map[string]func(*testing.T, *impaired){
 		"hangs":   func(t *testing.T, i *impaired) { must.OK(t, i.store.Pause(0)) },
 		"refuses": func(t *testing.T, i *impaired) { must.OK(t, i.store.RefuseConnections(0), i.store.Disconnect()) },
@@ -53,6 +54,7 @@ func TestStopWithTheBreakerOpen(t *testing.T) {
 
 // SIGTERM before the worker is ready: no store, or no broker.
 func TestStopBeforeReady(t *testing.T) {
+	t.Parallel()
 	t.Run("no store", func(t *testing.T) {
 		t.Parallel()
 		broker := rabbittest.Shared(t)
