@@ -60,7 +60,7 @@ PROGRAMS := ./cmd/keyfold ./cmd/keyfold-lite
 test: needs
 	$(PROGRESS) --name test --share --without $(subst $() ,$(COMMA),$(PROGRAMS:./%=keyfold/%)) \
 	  -- $(RACE) -count=1 -vet=off -timeout=40m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG)|$(COMPUTING))' $(PACKAGES)
-	$(PROGRESS) --name programs --share -- -count=1 -vet=off -timeout=20m -parallel=10 '-skip=$(subst $() ,,$(ONLY_LONG))' $(PROGRAMS)
+	$(PROGRESS) --name programs --share -- -count=1 -vet=off -timeout=20m -parallel=20 '-skip=$(subst $() ,,$(ONLY_LONG))' $(PROGRAMS)
 	$(PROGRESS) --name schedules -- -count=1 -vet=off ./proof/sim ./proof/notifysim ./proof/streamsim
 	$(PROGRESS) --name computing -- -count=1 -vet=off -timeout=10m $(AT_ONCE) '-run=$(subst $() ,,$(COMPUTING))' $(COMPUTING_PACKAGES)
 
@@ -95,10 +95,11 @@ COMPUTING := ^TestRealLogsEqualTheSlowWay$$|^TestRealLogsThroughTheEndpoint$$|^T
 ^TestReplaysOf.*KeepTheLaws$$|^TestSimulation$$|^TestHeldBytesAreReckonedAsTheyAre$$|^TestACandidateHasNoEffect$$|^TestAReplayDoesNotDependOnItsGroups$$|\
 ^TestNearDuplicates$$|^TestParseEventAgreesWithReference$$|^TestQuickReadingAgreesWithTheStrictOne$$|^TestNoIDYoungerThanTheHorizonIsDropped$$|^TestRecordJSON$$|\
 ^TestRetiredWordsStayAway$$|^TestOnlyProgramsNameVariablesAndCommands$$|\
+^TestModelsRules$$|^TestAllTransitions$$|^TestEventsAreInOrderAndWithinTheSpan$$|^TestFullCapacity$$|^TestEqualsAnEvaluation$$|\
 ^TestNotifySimulate$$|^TestNotifyKeepsTheLaws$$|^TestNotifyU2QuietHoursWhenClocksChange$$|^TestExplainAddsUp$$|^TestExplainByOtherSettings$$
 COMPUTING_PACKAGES := ./service/profile/evaluation ./service/profile/answers ./service/profile/recommend ./source/catalog/index ./proof/oracle ./engine/profile/eval ./service/notify/simulate \
   ./sink/mongodb ./engine/notify ./engine/profile/processor ./internal/cli ./service/dashboard ./proof/notifyoracle/history ./source/stream/reader ./engine/notify/processor \
-  ./source/sample/notifications ./engine/profile ./docs
+  ./source/sample/notifications ./engine/profile ./docs ./engine/notify/quiet ./source/repeat
 
 # What proves by volume, by long outages or by building programs anew has no place in make
 # test. These run in make test-long alone, without the race detector:

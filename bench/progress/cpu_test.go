@@ -46,7 +46,7 @@ import ("fmt"; "os"; "os/exec"; "syscall"; "testing")
 
 func TestMain(m *testing.M) {
 	if os.Getenv("AS_CHILD") == "" { os.Exit(m.Run()) }
-	for used := (syscall.Rusage{}); used.Utime.Sec < 1; { _ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) }
+	for used := (syscall.Rusage{}); used.Utime.Nano()+used.Stime.Nano() < 1e9; { _ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) }
 }
 
 func TestBusy(t *testing.T) {
