@@ -60,9 +60,9 @@ PROGRAMS := ./cmd/keyfold ./cmd/keyfold-lite
 test: needs
 	$(PROGRESS) --name test --share --without $(subst $() ,$(COMMA),$(PROGRAMS:./%=keyfold/%)) \
 	  -- $(RACE) -count=1 -vet=off -timeout=40m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG)|$(COMPUTING))' $(PACKAGES)
-	$(PROGRESS) --name programs --share -- -count=1 -vet=off -timeout=20m -parallel=20 '-skip=$(subst $() ,,$(ONLY_LONG))' $(PROGRAMS)
-	$(PROGRESS) --name schedules -- -count=1 -vet=off ./proof/sim ./proof/notifysim ./proof/streamsim
-	$(PROGRESS) --name computing -- -count=1 -vet=off -timeout=10m $(AT_ONCE) '-run=$(subst $() ,,$(COMPUTING))' $(COMPUTING_PACKAGES)
+	$(PROGRESS) --name programs --share -- -ldflags='-s -w' -count=1 -vet=off -timeout=20m -parallel=20 '-skip=$(subst $() ,,$(ONLY_LONG))' $(PROGRAMS)
+	$(PROGRESS) --name schedules -- -ldflags='-s -w' -count=1 -vet=off ./proof/sim ./proof/notifysim ./proof/streamsim
+	$(PROGRESS) --name computing -- -ldflags='-s -w' -count=1 -vet=off -timeout=10m $(AT_ONCE) '-run=$(subst $() ,,$(COMPUTING))' $(COMPUTING_PACKAGES)
 
 # The programs' own tests with the race detector. A part of .ci/run.
 test-race: needs

@@ -125,7 +125,7 @@ func served(kind string, look func() (installation, error), launch func(dir stri
 			return nil, err
 		}
 		b := &Broker{installation: in, Server: process.Server{Dir: at.Dir, Ports: process.ClaimedElsewhere(at.Port), Elsewhere: true}}
-		b.name()
+		b.name(options{})
 		return b, nil
 	}
 }

@@ -44,7 +44,7 @@ func LaunchStreams(dir string, major int) (*Broker, error) { return launchStream
 
 func launchStreams(major int, files *TLSFiles) func(dir string) (*Broker, error) {
 	return func(dir string) (*Broker, error) {
-		return launch(dir, options{look: version(major), timeout: patient, streams: true, files: files})
+		return launch(dir, options{look: version(major), timeout: patient, streams: true, files: files, shared: files == nil})
 	}
 }
 
