@@ -282,14 +282,21 @@ func (b *Broker) Alarm(t testing.TB, on bool) {
 	must.OK(t, b.SetAlarm(on))
 }
 
-// DiskAlarm raises or clears the alarm of the free disk space.
+// DiskAlarm raises or clears the alarm of the free disk space. A monitor that cannot read how much
+// is free starts anew with the limit of the configuration: it is told again.
 func (b *Broker) DiskAlarm(t testing.TB, on bool) {
 	t.Helper()
 	limit := "50000000"
 	if on {
 		limit = "1000000000000000"
 	}
-	if _, err := b.Eval("rabbit_disk_monitor:set_disk_free_limit(" + limit + ")."); err != nil {
-		t.Fatal(err)
+	set := "catch rabbit_disk_monitor:set_disk_free_limit(" + limit + "), lists:keymember({resource_limit, disk, node()}, 1, rabbit_alarm:get_alarms())."
+	for range 20 {
+		if got, err := b.Eval(set); err != nil {
+			t.Fatal(err)
+		} else if got == strconv.FormatBool(on) {
+			return
+		}
 	}
+	t.Fatalf("the alarm of the disk space is not as it was to be: %t", on)
 }
