@@ -53,18 +53,18 @@ check:
 	  $(PROGRESS) --name check --without $(if $(RABBITMQ),,$(SERVERS)/rabbittest$(COMMA)$(SERVERS)/sitetest$(COMMA))$(SERVERS)/sqltest,$(SERVERS)/pgtest,$(SERVERS)/redistest \
 	  -- -count=1 -vet=off $(AT_ONCE) $(PACKAGES)
 
-# Everything. Vet is part of `make check` and of `make lint`. The two programs' own tests run
+# All but the long runs. Vet is part of `make check` and of `make lint`. The two programs' own tests run
 # many processes and servers beside what runs in goroutines: they take twice as long with
 # the race detector, and run with it in make test-race.
 PROGRAMS := ./cmd/keyfold ./cmd/keyfold-lite
 test: needs
 	$(PROGRESS) --name test --share --without $(subst $() ,$(COMMA),$(PROGRAMS:./%=keyfold/%)) \
 	  -- $(RACE) -count=1 -vet=off -timeout=40m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG)|$(COMPUTING))' $(PACKAGES)
-	$(PROGRESS) --name programs --share -- -ldflags='-s -w' -count=1 -vet=off -timeout=20m -parallel=20 '-skip=$(subst $() ,,$(ONLY_LONG))' $(PROGRAMS)
+	$(PROGRESS) --name programs --share -- -ldflags='-s -w' -count=1 -vet=off -timeout=20m -parallel=20 '-skip=$(subst $() ,,$(ONLY_LONG)|$(ONLY_RACE))' $(PROGRAMS)
 	$(PROGRESS) --name schedules -- -ldflags='-s -w' -count=1 -vet=off ./proof/sim ./proof/notifysim ./proof/streamsim
 	$(PROGRESS) --name computing -- -ldflags='-s -w' -count=1 -vet=off -timeout=10m $(AT_ONCE) '-run=$(subst $() ,,$(COMPUTING))' $(COMPUTING_PACKAGES)
 
-# The programs' own tests with the race detector. A part of .ci/run.
+# The programs' own tests with the race detector, and those of ONLY_RACE. A part of .ci/run.
 test-race: needs
 	$(PROGRESS) --name race --share -- $(RACE) -count=1 -vet=off -timeout=40m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG)|$(COMPUTING))' $(PROGRAMS)
 
@@ -109,8 +109,12 @@ ONLY_LONG := ^TestAlertsFireByTheirFaults$$|^TestAlertsOfNotificationsAndStages$
 ^TestShort.*Soak$$|^TestEveryFailpoint$$|^TestFloodedUser$$|^TestScenariosOfTheStore$$|^TestReleaseBinaryHasNoFailpoints$$|\
 ^TestRelease$$|^TestDockerfileBuildsTheSame$$|^TestScaleMeasurements$$|^TestNotifyMeasurements$$|\
 ^TestLearnFromMany$$|^TestKill9$$|^TestRelayKill9$$|^TestStreamRelayKill9$$|^TestStreamBrokerKill9$$|^TestStreamClusterKill9$$|^TestStrictBroker$$
-# and these in a short form in make test, in the long one here, without the race detector
-# ten times as much in the time. `make soak` runs the other long forms too.
+# These tests of the programs run in make test-race alone: they prove by volume, or bring about one
+# fault of a server after another and wait for what is said of each.
+ONLY_RACE := ^TestDashboardKilledWhileItRetries$$|^TestDashboardOfManyDecisions$$|^TestManyViewers$$|\
+^TestDashboardNamesBrokerAndHotUser$$|^TestAlertsReadWhatProgramsTell$$|^TestStatusNamesEachFault$$
+# And these run in a short form in make test or make test-race, in the long one in make
+# test-long, without the race detector ten times as much in the time. `make soak` runs the other long forms too.
 LONG ?= PartitionKill9$$|OpenWindows$$|Kill9WhilePosting$$|\
 ^TestBrokerRestartInMidWindow|^TestOneViewOfFailures$$|^TestDashboardKilledWhileItRetries$$|^TestDashboardOfManyDecisions$$|^TestManyViewers$$|^TestFailedArchive$$|^TestForgetErases|^TestHistoryPrune$$|\
 ^TestIngestStory|^TestOutboxStats|^TestOutboxFailed|^TestLearn$$|^TestHeadersOfARequest|^TestRelayedCopies|^TestSetupMakesTheTables|\

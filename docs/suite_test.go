@@ -30,6 +30,7 @@ func TestEveryTestRunsInOneStep(t *testing.T) {
 		others          []string // whose tests all run in a step
 	}{
 		{"COMPUTING", "COMPUTING_PACKAGES", append(strings.Fields(variable("PROGRAMS")), "./proof/sim", "./proof/notifysim", "./proof/streamsim")},
+		{"ONLY_RACE", "PROGRAMS", nil},
 		{"ONLY_LONG", "LONG_PACKAGES", []string{"./bench", "./proof/soak"}},
 		{"LONG", "LONG_PACKAGES", nil},
 	} {
