@@ -66,7 +66,7 @@ test: needs
 
 # The programs' own tests with the race detector, and those of ONLY_RACE. A part of .ci/run.
 test-race: needs
-	$(PROGRESS) --name race --share -- $(RACE) -count=1 -vet=off -timeout=40m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG)|$(COMPUTING))' $(PROGRAMS)
+	$(PROGRESS) --name race --share -- $(RACE) -count=1 -vet=off -timeout=40m -parallel=10 '-skip=$(subst $() ,,$(ONLY_LONG)|$(COMPUTING))' $(PROGRAMS)
 
 # The tests of the code that speaks AMQP, on RabbitMQ 4 with what later versions bring:
 # Khepri, and no deprecated feature. Then the client of the stream protocol beside RabbitMQ's
