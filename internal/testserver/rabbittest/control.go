@@ -282,8 +282,9 @@ func (b *Broker) Alarm(t testing.TB, on bool) {
 	must.OK(t, b.SetAlarm(on))
 }
 
-// DiskAlarm raises or clears the alarm of the free disk space. A monitor that cannot read how much
-// is free starts anew with the limit of the configuration: it is told again.
+// DiskAlarm raises or clears the alarm of the free disk space. A monitor that could not read how
+// much is free looks no more for a while, or starts anew with the limit of the configuration: it is
+// told again.
 func (b *Broker) DiskAlarm(t testing.TB, on bool) {
 	t.Helper()
 	limit := "50000000"
@@ -291,11 +292,14 @@ func (b *Broker) DiskAlarm(t testing.TB, on bool) {
 		limit = "1000000000000000"
 	}
 	set := "catch rabbit_disk_monitor:set_disk_free_limit(" + limit + "), lists:keymember({resource_limit, disk, node()}, 1, rabbit_alarm:get_alarms())."
-	for range 20 {
+	for range 100 {
 		if got, err := b.Eval(set); err != nil {
 			t.Fatal(err)
 		} else if got == strconv.FormatBool(on) {
 			return
+		}
+		if _, err := b.Eval("catch rabbit_disk_monitor:set_enabled(true)."); err != nil {
+			t.Fatal(err)
 		}
 	}
 	t.Fatalf("the alarm of the disk space is not as it was to be: %t", on)
