@@ -60,7 +60,7 @@ PROGRAMS := ./cmd/keyfold ./cmd/keyfold-lite
 test: needs
 	$(PROGRESS) --name test --share --without $(subst $() ,$(COMMA),$(PROGRAMS:./%=keyfold/%)) \
 	  -- $(RACE) -count=1 -vet=off -timeout=40m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG)|$(COMPUTING))' $(PACKAGES)
-	$(PROGRESS) --name programs --share -- -ldflags='-s -w' -count=1 -vet=off -timeout=20m -parallel=20 '-skip=$(subst $() ,,$(ONLY_LONG)|$(ONLY_RACE))' $(PROGRAMS)
+	$(PROGRESS) --name programs --share -- -ldflags='-s -w' -count=1 -vet=off -timeout=20m -parallel=12 '-skip=$(subst $() ,,$(ONLY_LONG)|$(ONLY_RACE))' $(PROGRAMS)
 	$(PROGRESS) --name schedules -- -ldflags='-s -w' -count=1 -vet=off ./proof/sim ./proof/notifysim ./proof/streamsim
 	$(PROGRESS) --name computing -- -ldflags='-s -w' -count=1 -vet=off -timeout=10m $(AT_ONCE) '-run=$(subst $() ,,$(COMPUTING))' $(COMPUTING_PACKAGES)
 

@@ -51,7 +51,9 @@ func Launch(dir string, settings ...string) (*Server, error) {
 		return nil, err
 	}
 	data := filepath.Join(dir, "data")
-	make := append(slices.Clone(as), initdb, "--pgdata="+data, "--username=postgres", "--auth=trust",
+	// The thread that starts initdb may end before it, which the signal would take for the test's end.
+	plain := slices.DeleteFunc(slices.Clone(as), func(word string) bool { return strings.HasPrefix(word, "--pdeathsig") })
+	make := append(plain, initdb, "--pgdata="+data, "--username=postgres", "--auth=trust",
 		"--encoding=UTF8", "--locale=C.UTF-8", "--no-sync")
 	command := exec.Command(make[0], make[1:]...)
 	command.Dir = dir
