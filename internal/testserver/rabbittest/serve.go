@@ -44,7 +44,7 @@ func Serve(dir string) (*Service, error) {
 	}
 	s := &Service{dir: dir, kinds: map[string]func() (*Broker, error){}}
 	for kind, launch := range map[string]func(string) (*Broker, error){
-		"shared": launchShared, "streams 3": launchStreams(3, nil), "streams 4": launchStreams(4, nil),
+		"shared": launchShared, "streams 3": launchStreams(3, nil, true), "streams 4": launchStreams(4, nil, true),
 	} {
 		s.kinds[kind] = sync.OnceValues(func() (*Broker, error) {
 			return s.launch(filepath.Join(dir, strings.ReplaceAll(kind, " ", "")), launch)

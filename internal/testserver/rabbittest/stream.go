@@ -28,23 +28,23 @@ func SharedStreams(t testing.TB, major int) *Broker {
 }
 
 var sharedStreams = map[int]func(testing.TB) *Broker{
-	3: process.Shared(served("streams 3", version(3), launchStreams(3, nil))),
-	4: process.Shared(served("streams 4", version(4), launchStreams(4, nil))),
+	3: process.Shared(served("streams 3", version(3), launchStreams(3, nil, true))),
+	4: process.Shared(served("streams 4", version(4), launchStreams(4, nil, true))),
 }
 
 // StartStreams is [StartVersion] with a broker that speaks the stream protocol too, with
 // files both protocols also over TLS.
 func StartStreams(t testing.TB, major int, files *TLSFiles) *Broker {
 	t.Helper()
-	return process.ForTest(t, launchStreams(major, files))
+	return process.ForTest(t, launchStreams(major, files, false))
 }
 
 // LaunchStreams is [LaunchVersion] with a broker that speaks the stream protocol too.
-func LaunchStreams(dir string, major int) (*Broker, error) { return launchStreams(major, nil)(dir) }
+func LaunchStreams(dir string, major int) (*Broker, error) { return launchStreams(major, nil, false)(dir) }
 
-func launchStreams(major int, files *TLSFiles) func(dir string) (*Broker, error) {
+func launchStreams(major int, files *TLSFiles, shared bool) func(dir string) (*Broker, error) {
 	return func(dir string) (*Broker, error) {
-		return launch(dir, options{look: version(major), timeout: patient, streams: true, files: files, shared: files == nil})
+		return launch(dir, options{look: version(major), timeout: patient, streams: true, files: files, shared: shared})
 	}
 }
 
