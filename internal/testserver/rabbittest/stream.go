@@ -40,7 +40,9 @@ func StartStreams(t testing.TB, major int, files *TLSFiles) *Broker {
 }
 
 // LaunchStreams is [LaunchVersion] with a broker that speaks the stream protocol too.
-func LaunchStreams(dir string, major int) (*Broker, error) { return launchStreams(major, nil, false)(dir) }
+func LaunchStreams(dir string, major int) (*Broker, error) {
+	return launchStreams(major, nil, false)(dir)
+}
 
 func launchStreams(major int, files *TLSFiles, shared bool) func(dir string) (*Broker, error) {
 	return func(dir string) (*Broker, error) {
