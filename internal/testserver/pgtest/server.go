@@ -53,8 +53,10 @@ func Launch(dir string, settings ...string) (*Server, error) {
 	data := filepath.Join(dir, "data")
 	// The thread that starts initdb may end before it, which the signal would take for the test's end.
 	plain := slices.DeleteFunc(slices.Clone(as), func(word string) bool { return strings.HasPrefix(word, "--pdeathsig") })
-	make := slices.Concat(plain, []string{initdb, "--pgdata="+data, "--username=postgres", "--auth=trust",
-		"--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"})
+	make := slices.Concat(plain, []string{
+		initdb, "--pgdata=" + data, "--username=postgres", "--auth=trust",
+		"--encoding=UTF8", "--locale=C.UTF-8", "--no-sync",
+	})
 	command := exec.Command(make[0], make[1:]...)
 	command.Dir = dir
 	if output, err := command.CombinedOutput(); err != nil {
