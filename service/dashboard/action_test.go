@@ -294,7 +294,10 @@ func TestWorkOfAKindIsDoneInOrder(t *testing.T) {
 	})
 }
 
-// The page of an action that takes long says how far it is, and later what came of it.
+// renewed is in a page that renews itself where no script does.
+const renewed = `<noscript><meta http-equiv="refresh" content="2"></noscript>`
+
+// The page of an action that takes long renews itself, says how far it is, and later what came of it.
 func TestThePageOfLongWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		books := &shelf{books: 3, hold: make(chan struct{})}
@@ -302,15 +305,15 @@ func TestThePageOfLongWork(t *testing.T) {
 		show := with(d.plans.unlockCookie())
 		first := post(s, planPath+"shop.clear", nil, show).Header.Get("Location")
 		second := post(s, planPath+"shop.clear", nil, show).Header.Get("Location")
-		if _, page := get(t, s, first, show); !strings.Contains(page, "under way since") {
+		if _, page := get(t, s, first, show); !strings.Contains(page, "under way since") || !strings.Contains(page, renewed) {
 			t.Errorf("the first:\n%s", page)
 		}
-		if _, page := get(t, s, second, show); !strings.Contains(page, "1 before it is not done yet") {
+		if _, page := get(t, s, second, show); !strings.Contains(page, "1 before it is not done yet") || !strings.Contains(page, renewed) {
 			t.Errorf("the second:\n%s", page)
 		}
 		close(books.hold)
 		synctest.Wait()
-		if _, page := get(t, s, second, show); !planField.MatchString(page) {
+		if _, page := get(t, s, second, show); !planField.MatchString(page) || strings.Contains(page, renewed) {
 			t.Errorf("the second at its end:\n%s", page)
 		}
 		d.jobs.close()

@@ -160,6 +160,8 @@ func (x *failureIndex) forget(where, key string) {
 	delete(x.shown, where+"\x00"+key)
 }
 
+func (v *failureView) underWay() bool { return v.Looking }
+
 func (v *failureView) fill(s *shownFailure, bodies bool) {
 	select {
 	case <-s.done:

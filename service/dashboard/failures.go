@@ -127,6 +127,9 @@ type failureRow struct {
 // failureAct is a button.
 type failureAct struct{ Name, Button string }
 
+// underWay spares a page with a list: what is typed into its form would be lost.
+func (v *failuresView) underWay() bool { return v.Pass.Runs && !v.Read }
+
 func (d *Dashboard) failures(r *httpapi.Request) *httpapi.Answer {
 	ask := readAsk(r.URL.Query(), d.config.Now())
 	if r.URL.Query().Has("read") {

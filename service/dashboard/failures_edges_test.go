@@ -189,3 +189,24 @@ func TestAnotherSiteHasNoLettersRead(t *testing.T) {
 		}
 	}
 }
+
+// The page of a letter that takes long to find renews itself, and has the button that shows its body:
+// the script that renews the page does not add it.
+func TestThePageOfALetterThatIsLookedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := failingWith(t, newPile(many(3)...), Config{Bodies: true})
+		f.pile.hold = make(chan struct{})
+		path := letterPath(failed.Broker, "m-1")
+		_, page := get(t, f, path)
+		says(t, page, "It is being looked for", "show the body")
+		if !strings.Contains(page, renewed) {
+			t.Error("it does not renew itself")
+		}
+		close(f.pile.hold)
+		synctest.Wait()
+		if _, page = get(t, f, path); strings.Contains(page, renewed) {
+			t.Errorf("later: %s", read(page))
+		}
+		says(t, page, "timeout 1", "show the body")
+	})
+}

@@ -199,6 +199,8 @@ type jobView struct {
 	Outcome         *Outcome
 }
 
+func (v jobView) underWay() bool { return v.State != "ended" }
+
 func (d *Dashboard) job(r *httpapi.Request) *httpapi.Answer {
 	if refused := d.locked(r); refused != nil {
 		return refused

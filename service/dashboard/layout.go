@@ -32,6 +32,7 @@ type layout struct {
 	Login    bool   // a session can be ended
 	Bare     bool   // without navigation, as the login page
 	Acts     bool   // the viewer is offered actions
+	Renew    bool   // the page says that something is under way: it renews itself without a script too
 	Unlock   string // the machine that the viewer may be offered actions on; "": none
 	Here     string // the page with its query, where actions lead back to
 	Version  string
@@ -43,6 +44,9 @@ type based struct {
 	Base string
 	Of   any
 }
+
+// underWay is what a page shows that may not be there yet.
+type underWay interface{ underWay() bool }
 
 type link struct {
 	Path, Name, Key string
@@ -157,6 +161,9 @@ func (d *Dashboard) page(r *httpapi.Request, name, title string, seen *snapshot,
 		Title: title, Base: d.config.Path, Path: strings.TrimPrefix(r.URL.Path, d.config.Path), Query: r.URL.Query().Get("q"),
 		Search: d.searches(),
 		Login:  d.config.Sessions != nil, Acts: d.acts(r), Data: data,
+	}
+	if way, ok := data.(underWay); ok {
+		l.Renew = way.underWay()
 	}
 	l.Here = d.within((&url.URL{Path: l.Path, RawQuery: r.URL.RawQuery}).String())
 	if d.config.Actions && !d.asksNone() && !l.Acts {

@@ -159,12 +159,18 @@ func (b *Browser) Press(button, shows string) {
 		defer cancel()
 		return chromedp.Do(ctx, actions...) == nil
 	}
+	page := ""
 	for b.ctx.Err() == nil {
 		if within(pressAgain, chromedp.Click(button), chromedp.WaitVisible(shows)) || within(pressAgain, chromedp.WaitVisible(shows)) {
 			return
 		}
+		ctx, cancel := context.WithTimeout(b.ctx, pressAgain)
+		if now, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + "\n" + document.body.innerText`)); err == nil {
+			page = now
+		}
+		cancel()
 	}
-	b.t.Fatalf("%s shows no %s", button, shows)
+	b.t.Fatalf("%s shows no %s in 5 minutes: the page was then\n%s", button, shows, page)
 }
 
 // Eval returns the value of an expression in the page.
