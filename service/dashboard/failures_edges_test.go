@@ -192,6 +192,8 @@ func TestAnotherSiteHasNoLettersRead(t *testing.T) {
 
 // The page of a letter that takes long to find renews itself, and has the button that shows its body:
 // the script that renews the page does not add it.
+//
+// Promise(dashboard/under-way)
 func TestThePageOfALetterThatIsLookedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := failingWith(t, newPile(many(3)...), Config{Bodies: true})
