@@ -299,8 +299,8 @@ const renewed = `<noscript><meta http-equiv="refresh" content="2"></noscript>`
 
 // The page of an action that takes long renews itself, says how far it is, and later what came of it.
 //
-// Promise(dashboard/under-way): A page that says that something is under way renews itself, without a script too, until it
-// shows what came of it.
+// Promise(dashboard/under-way): A page that says that something is under way renews itself; without a script too, but for a
+// list with a form.
 func TestThePageOfLongWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		books := &shelf{books: 3, hold: make(chan struct{})}
