@@ -123,6 +123,7 @@ func TestFiltersAndPagesOfFailures(t *testing.T) {
 //
 // Promise(dashboard/one-pass): The page of failures reads up to 2,000 at once, more when asked; one pass serves all viewers, and
 // no refresh makes another.
+// Promise(dashboard/under-way)
 func TestAPassIsMadeWhenAsked(t *testing.T) {
 	small := failingWith(t, newPile(many(readAtOnce)...), Config{})
 	for range 5 {
@@ -155,6 +156,13 @@ func TestAPassIsMadeWhenAsked(t *testing.T) {
 	if _, page = get(t, large, "/failures?page=2"); !strings.Contains(read(page), "51-100 of 2001") || strings.Contains(page, renewed) || large.pile.two {
 		t.Errorf("after the pass: %s", read(page))
 	}
+	large.pile.hold = make(chan struct{})
+	done := large.index.begin()
+	if _, page = get(t, large, "/failures"); !strings.Contains(read(page), "are being read since") || strings.Contains(page, renewed) {
+		t.Errorf("a list with a form, during the next pass: %s", read(page))
+	}
+	close(large.pile.hold)
+	<-done
 }
 
 // await waits until no pass is under way.

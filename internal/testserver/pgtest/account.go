@@ -6,29 +6,32 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// account returns the command before the server's programs. They refuse to run as
-// root, who runs them as the user postgres, which the package makes; dir becomes that
-// user's. The signal at the parent's death is set anew: a change of the user ends it.
-func account(dir string) ([]string, error) {
+// account returns the command before programs that end by themselves, and before those that
+// serve. They refuse to run as root, who runs them as the user postgres, which the package makes;
+// dir becomes that user's. What serves has the signal at its parent's death set anew: a change of
+// the user ends it. What ends by itself has none: the parent is a thread, which may end first.
+func account(dir string) (passing, serving []string, err error) {
 	if os.Geteuid() != 0 {
-		return nil, os.MkdirAll(dir, 0o700)
+		return nil, nil, os.MkdirAll(dir, 0o700)
 	}
 	setpriv, err := exec.LookPath("setpriv")
 	if err != nil {
-		return nil, fmt.Errorf("PostgreSQL does not run as root, and setpriv is not installed: apt-get install util-linux: %w", err)
+		return nil, nil, fmt.Errorf("PostgreSQL does not run as root, and setpriv is not installed: apt-get install util-linux: %w", err)
 	}
 	owner, err := user.Lookup("postgres")
 	if err != nil {
-		return nil, fmt.Errorf("PostgreSQL does not run as root, and its user is missing: apt-get install postgresql: %w", err)
+		return nil, nil, fmt.Errorf("PostgreSQL does not run as root, and its user is missing: apt-get install postgresql: %w", err)
 	}
 	if err := give(dir, owner); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return []string{setpriv, "--reuid=" + owner.Uid, "--regid=" + owner.Gid, "--clear-groups", "--pdeathsig=KILL", "--"}, nil
+	passing = []string{setpriv, "--reuid=" + owner.Uid, "--regid=" + owner.Gid, "--clear-groups"}
+	return passing, append(slices.Clone(passing), "--pdeathsig=KILL"), nil
 }
 
 // give makes dir the owner's and lets the owner pass the temporary folders above it.

@@ -26,7 +26,7 @@ func launchPooler(dir string, s *Server, connections int) (*Pooler, error) {
 	if err != nil {
 		return nil, err
 	}
-	as, err := account(dir)
+	_, serving, err := account(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func launchPooler(dir string, s *Server, connections int) (*Pooler, error) {
 		"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\nauth_type = any\n"+
 		"pool_mode = transaction\ndefault_pool_size = %d\nmax_client_conn = 200\n", s.Ports.Port(0), ports.Port(0), connections)
 	if err = os.WriteFile(settings, []byte(text), 0o644); err == nil { //nolint:gosec // another account reads it
-		run := append(slices.Clone(as), path, settings)
+		run := slices.Concat(serving, []string{path, settings})
 		p.Path, p.Args = run[0], run[1:]
 		err = p.Boot()
 	}

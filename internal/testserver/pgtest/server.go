@@ -46,18 +46,15 @@ func Launch(dir string, settings ...string) (*Server, error) {
 	const debian = "postgresql"
 	program, err := process.Find(debian, "postgres", folders...)
 	initdb, noInit := process.Find(debian, "initdb", folders...)
-	as, noAccount := account(dir)
+	passing, serving, noAccount := account(dir)
 	if err := errors.Join(err, noInit, noAccount); err != nil {
 		return nil, err
 	}
 	data := filepath.Join(dir, "data")
-	// The thread that starts initdb may end before it, which the signal would take for the test's end.
-	plain := slices.DeleteFunc(slices.Clone(as), func(word string) bool { return strings.HasPrefix(word, "--pdeathsig") })
-	make := slices.Concat(plain, []string{
-		initdb, "--pgdata=" + data, "--username=postgres", "--auth=trust",
-		"--encoding=UTF8", "--locale=C.UTF-8", "--no-sync",
+	fill := slices.Concat(passing, []string{
+		initdb, "--pgdata=" + data, "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync",
 	})
-	command := exec.Command(make[0], make[1:]...)
+	command := exec.Command(fill[0], fill[1:]...)
 	command.Dir = dir
 	if output, err := command.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, output)
@@ -66,7 +63,7 @@ func Launch(dir string, settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	run := append(slices.Clone(as), program, "-D", data)
+	run := slices.Concat(serving, []string{program, "-D", data})
 	for _, setting := range append([]string{
 		"listen_addresses=127.0.0.1", "port=" + strconv.Itoa(ports.Port(0)), "unix_socket_directories=",
 		"fsync=off", "full_page_writes=off", "max_connections=200", "shared_buffers=64MB", "dynamic_shared_memory_type=mmap",
